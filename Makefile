@@ -1,0 +1,64 @@
+# Latecomer. `make` alone lists the verbs.
+
+PYTHON ?= python3
+BIN    := .venv/bin
+STAMP  := .venv/.setup
+PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check
+
+SEEDS ?= 100000
+START ?= 0
+JOBS  ?= $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
+RUNS  ?= 1000000
+ARGS  ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check test soak bench fuzz format lock clean
+
+help: ## list the verbs
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP) ## make .venv with everything locked, and .venv/bin/latecomer in it
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Latecomer needs Python 3.11 or newer, and $(PYTHON) is %d.%d: try make PYTHON=python3.12" % sys.version_info[:2])'
+	@$(BIN)/python -c 'pass' 2>/dev/null || { echo "making .venv"; $(PYTHON) -m venv --clear .venv; }
+	@echo "installing what requirements.lock names"
+	@$(PIP) --require-hashes -r requirements.lock
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup ## a network of six brokers, and the story of what happened in it
+	@$(BIN)/latecomer demo
+
+check: setup ## format, lint, types and layers
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/lint-imports --no-logo
+
+test: check ## check, then every test (ARGS="-k name -n 0" picks and steps)
+	$(BIN)/pytest $(ARGS)
+
+soak: setup ## fault seeds in bulk on all cores (SEEDS=100000 START=0 JOBS=cores)
+	@$(BIN)/latecomer soak --seeds $(SEEDS) --start $(START) --jobs $(JOBS)
+
+bench: setup ## the simulator's speed, side by side with its peer
+	@$(BIN)/python bench/simulator.py $(ARGS)
+
+fuzz: setup ## hostile bytes against the wire, guided by coverage (RUNS=1000000)
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || { echo "fuzzing needs atheris, which exists for Linux on x86-64 only"; exit 1; }
+	@$(BIN)/python tests/fuzz/link.py -runs=$(RUNS) $(ARGS)
+
+format: setup ## put the code in shape
+	$(BIN)/ruff format --quiet .
+	$(BIN)/ruff check --quiet --fix .
+
+lock: ## write requirements.lock anew (ARGS=--upgrade takes the newest of everything)
+	@test -x $(BIN)/uv || $(MAKE) --no-print-directory setup
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	  --extra dev pyproject.toml --output-file requirements.lock $(ARGS)
+
+clean: ## remove .venv, caches and builds
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

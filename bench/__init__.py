@@ -1,0 +1,1 @@
+"""Measured side by side with peers; never part of the tests."""

@@ -1,0 +1,285 @@
+"""A broker without I/O: facts in, orders out.
+
+`step(now, input)` changes the broker's state and returns what its driver must do, in order. `deadline()` says when the
+broker wants to be woken. The broker owns no clock, no socket, no disk and no chance: the same inputs give the same
+effects, in any process.
+
+This file only wires the parts: `neighbours` (link sessions), `linkstate` and `tree` (who is there, which tree),
+`interest` (what is wanted behind each link), `events` (publications), `clients` (mailboxes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from latecomer.core.clients import Clients, Disk
+from latecomer.core.effects import Effect, Put
+from latecomer.core.events import Events
+from latecomer.core.inputs import (
+    Advertised,
+    ClientConnected,
+    ClientDisconnected,
+    Confirmed,
+    Input,
+    LinkConnected,
+    LinkDisconnected,
+    LinkReceived,
+    Published,
+    Started,
+    Subscribed,
+    Unadvertised,
+    Unsubscribed,
+    Woken,
+)
+from latecomer.core.interest import Interest
+from latecomer.core.linkstate import LinkStateDatabase
+from latecomer.core.neighbours import Neighbours
+from latecomer.core.orders import Orders
+from latecomer.core.routes import Routes
+from latecomer.core.settings import BrokerSettings
+from latecomer.core.tree import reachable, spanning_tree
+from latecomer.messages.link import (
+    Adopted,
+    Advertise,
+    AdvertisementsComplete,
+    Alive,
+    Complete,
+    Confirm,
+    Done,
+    Hello,
+    LinkStates,
+    Publication,
+    Subscribe,
+    Summary,
+    Unadvertise,
+    Unsubscribe,
+)
+from latecomer.model.ids import BrokerId, Instant
+from latecomer.model.record import Kind
+
+
+class Broker:
+    """One broker. `boot` must be larger than at any earlier start; `disk` is what it left behind, if anything."""
+
+    def __init__(
+        self,
+        id: BrokerId,
+        settings: BrokerSettings,
+        neighbours: Mapping[BrokerId, int],
+        boot: int,
+        disk: Disk | None = None,
+    ) -> None:
+        disk = disk or {}
+        meta = disk.get("meta", {}).get("", {})
+        epoch = meta.get("epoch", boot)
+        assert isinstance(epoch, int)
+        self.id = id
+        self.settings = settings
+        self.orders = Orders(id, boot)
+        self.neighbours = Neighbours(id, settings, self.orders, self._link_up, self._link_down)
+        for peer, cost_us in neighbours.items():
+            self.neighbours.add(peer, cost_us)
+        self.link_states = LinkStateDatabase(id, boot, epoch)
+        send = self.neighbours.send
+        self.interest = Interest(id, settings.routing, send, self._tables_changed, self._tree_ready, self._tree_lost)
+        self.clients = Clients(self.orders, self.interest, settings.mailbox_max)
+        self.routes = Routes(self.interest.subscriptions, self.clients.subscribers, settings.routes_max)
+        self.events = Events(
+            id,
+            epoch,
+            settings,
+            self.orders,
+            self.interest,
+            self.routes,
+            self.clients,
+            self.link_states,
+            send,
+            self.neighbours.backlog,
+        )
+        self._tree_due: Instant | None = None
+        self._tree_latest: Instant = 0
+        self._forget_due: Instant | None = None
+        self._members: dict[BrokerId, None] = dict.fromkeys(str(b) for b in disk.get("member", {}).get("", {}))
+        self._on_input: dict[type, Callable[[Any], None]] = {
+            Started: self._started,
+            Woken: self._woken,
+            LinkConnected: lambda fact: self.neighbours.connected(fact.peer),
+            LinkDisconnected: lambda fact: self.neighbours.disconnected(fact.peer),
+            LinkReceived: self._link_received,
+            ClientConnected: lambda fact: self.clients.connected(fact.client),
+            ClientDisconnected: lambda fact: self.clients.disconnected(fact.client),
+            Subscribed: lambda fact: self.clients.subscribe(fact.client, fact.filter),
+            Unsubscribed: lambda fact: self.clients.unsubscribe(fact.client, fact.filter),
+            Advertised: lambda fact: self.clients.advertise(fact.client, fact.filter),
+            Unadvertised: lambda fact: self.clients.unadvertise(fact.client, fact.filter),
+            Published: self.events.publish,
+            Confirmed: lambda fact: self.clients.confirm(fact.client, fact.number),
+        }
+        self._on_frame: dict[type, Callable[[BrokerId, Any], None]] = {
+            LinkStates: self._on_link_states,
+            Summary: self._on_summary,
+            Adopted: self.interest.on_adopted,
+            Subscribe: self.interest.on_subscribe,
+            Unsubscribe: self.interest.on_unsubscribe,
+            Advertise: self.interest.on_advertise,
+            Unadvertise: self.interest.on_unadvertise,
+            Confirm: self.interest.on_confirm,
+            AdvertisementsComplete: self.interest.on_advertisements_complete,
+            Complete: self.interest.on_complete,
+            Publication: self.events.on_publication,
+            Done: self.events.on_done,
+        }
+        self._disk = disk
+
+    # -- the contract ----------------------------------------------------------------------------------------------
+
+    def step(self, now: Instant, input: Input) -> list[Effect]:
+        """Take one fact; returns the orders that follow from it."""
+        orders = self.orders
+        orders.now = now
+        orders.step += 1
+        self._on_input[type(input)](input)
+        return orders.finish()
+
+    def deadline(self) -> Instant | None:
+        """When the broker wants a `Woken` at the latest."""
+        due = [
+            instant
+            for instant in (self.neighbours.tick_due, self._tree_due, self.events.done_due, self._forget_due)
+            if instant is not None
+        ]
+        return min(due) if due else None
+
+    # -- inputs ------------------------------------------------------------------------------------------------------
+
+    def _started(self, _: Started) -> None:
+        disk, self._disk = self._disk, {}
+        self.orders.note(Kind.STARTED, count=self.link_states.epoch)
+        self.orders.writes.append(Put("meta", "", "epoch", self.link_states.epoch))
+        for member in self._members:
+            self.link_states.absent_since[member] = self.orders.now
+        self._announce_links()
+        self._adopt_tree()
+        self.clients.recover(disk)
+        self.events.recover(disk)
+        self.events.tree_ready()
+
+    def _woken(self, _: Woken) -> None:
+        now = self.orders.now
+        if self.events.done_due is not None and self.events.done_due <= now:
+            self.events.flush_dones()
+        if self.neighbours.tick_due is not None and self.neighbours.tick_due <= now:
+            self.neighbours.tick()
+        if self._tree_due is not None and self._tree_due <= now:
+            self._tree_due = None
+            self._adopt_tree()
+        if self._forget_due is not None and self._forget_due <= now:
+            self._forget()
+
+    def _link_received(self, fact: LinkReceived) -> None:
+        peer = fact.peer
+        neighbours = self.neighbours
+        link = neighbours.links[peer]
+        if not link.connected:
+            return
+        link.heard_at = self.orders.now
+        handlers = self._on_frame
+        for frame in fact.frames:
+            kind = type(frame)
+            if not link.greeted:
+                neighbours.greeted(peer, frame)
+            elif kind is Alive:
+                neighbours.on_alive(peer, frame)  # type: ignore[arg-type]
+            elif kind is Hello:
+                neighbours.reject(peer, "a second hello on one connection")
+            else:
+                link.received += 1
+                handlers[kind](peer, frame)
+            if not link.connected:
+                return  # rejected: what follows is not looked at
+        neighbours.acknowledge_soon(link)
+
+    # -- link state and trees ----------------------------------------------------------------------------------------
+
+    def _link_up(self, peer: BrokerId) -> None:
+        self.neighbours.send(peer, self.link_states.summary())
+        self.interest.link_fresh(peer)
+        self._announce_links()
+
+    def _link_down(self, peer: BrokerId) -> None:
+        self.interest.link_down(peer)
+        self._announce_links()
+
+    def _announce_links(self) -> None:
+        """Tell everybody which links this broker has."""
+        self._flood(LinkStates((self.link_states.originate(self.neighbours.up()),)), "")
+        self._tree_soon()
+
+    def _flood(self, frame: LinkStates, came_from: BrokerId) -> None:
+        for peer, link in self.neighbours.links.items():
+            if link.up and peer != came_from:
+                self.neighbours.send(peer, frame)
+
+    def _on_link_states(self, peer: BrokerId, frame: LinkStates) -> None:
+        news = self.link_states.merge(frame.states)
+        if news:
+            self._flood(LinkStates(tuple(news)), peer)
+            self._tree_soon()
+
+    def _on_summary(self, peer: BrokerId, frame: Summary) -> None:
+        news = self.link_states.newer_than(frame)
+        if news:
+            self.neighbours.send(peer, LinkStates(news))
+
+    def _tree_soon(self) -> None:
+        """Wait until the link state has settled, but not for ever."""
+        now = self.orders.now
+        if self._tree_due is None:
+            self._tree_latest = now + self.settings.settle_max_us
+        self._tree_due = min(now + self.settings.settle_us, self._tree_latest)
+
+    def _adopt_tree(self) -> None:
+        view = reachable(self.link_states.states, self.id)
+        tree = spanning_tree(view, self.settings.routing.root)
+        self.link_states.mark_absent(tree.parent, self.orders.now)
+        self._forget_later()
+        if self.interest.tree is not None and self.interest.tree.version == tree.version:
+            return
+        for member in tree.parent:
+            if member not in self._members:
+                self._members[member] = None
+                self.orders.writes.append(Put("member", "", member, True))
+        self.orders.note(Kind.TREE_ADOPTED, detail=tree.version, count=len(tree.parent))
+        self.interest.adopt(tree)
+
+    def _tree_ready(self) -> None:
+        tree = self.interest.tree
+        assert tree is not None
+        parent = tree.parent[self.id]
+        always = (parent,) if self.settings.routing.climbs and parent is not None else ()
+        if always != self.routes.always:
+            self.routes.always = always
+        self.routes.clear()
+        self.orders.note(Kind.TREE_READY, detail=tree.version, count=len(tree.parent))
+        self.events.tree_ready()
+
+    def _tree_lost(self) -> None:
+        self.events.tree_lost()
+
+    def _tables_changed(self) -> None:
+        self.routes.clear()
+
+    # -- brokers that stay away --------------------------------------------------------------------------------------
+
+    def _forget_later(self) -> None:
+        absent = self.link_states.absent_since
+        self._forget_due = min(absent.values()) + self.settings.forget_us if absent else None
+
+    def _forget(self) -> None:
+        gone = self.link_states.forget(self.orders.now, self.settings.forget_us)
+        for broker in gone:
+            self._members.pop(broker, None)
+        if gone:
+            self.events.forget(gone)
+        self._forget_later()

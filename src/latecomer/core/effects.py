@@ -1,0 +1,92 @@
+"""Orders that the core gives its driver. They are performed in order.
+
+A `Persist` is always the first effect of its step: nothing after it, in this step or a later one, may happen before
+its writes are safe. That one rule is the whole durability contract.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from latecomer.messages.link import LinkMessage
+from latecomer.model.event import Event
+from latecomer.model.ids import BrokerId, ClientId
+from latecomer.model.record import Record
+
+
+class Put(msgspec.Struct, frozen=True):
+    """Write `value` at (`table`, `group`, `key`)."""
+
+    table: str
+    group: str
+    key: int | str
+    value: object
+
+
+class Drop(msgspec.Struct, frozen=True):
+    """Remove what stands at (`table`, `group`, `key`)."""
+
+    table: str
+    group: str
+    key: int | str
+
+
+class Trim(msgspec.Struct, frozen=True):
+    """Remove every key below `below` of (`table`, `group`)."""
+
+    table: str
+    group: str
+    below: int
+
+
+class Persist(msgspec.Struct, frozen=True):
+    """Make these writes safe, all or none, before anything that follows."""
+
+    writes: list[Put | Drop | Trim]
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Send frames to a neighbour, in order, if it is still connected."""
+
+    peer: BrokerId
+    frames: list[LinkMessage]
+
+
+class Disconnect(msgspec.Struct, frozen=True):
+    """Close the connection to a neighbour; `LinkDisconnected` must not follow."""
+
+    peer: BrokerId
+    reason: str
+
+
+class Deliver(msgspec.Struct, frozen=True):
+    """Hand an event to a client. Numbers grow by one per client; 0 marks a delivery that is not repeated."""
+
+    client: ClientId
+    number: int
+    event: Event
+
+
+class Accept(msgspec.Struct, frozen=True):
+    """Tell the publisher that its publication is safe: from here on it is ours to deliver."""
+
+    client: ClientId
+    token: int
+    event: Event
+
+
+class Refuse(msgspec.Struct, frozen=True):
+    """Tell the publisher that its publication was not taken, and why."""
+
+    client: ClientId
+    token: int
+    reason: str
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Write a record into the event log."""
+
+    record: Record
+
+
+Effect = Persist | Send | Disconnect | Deliver | Accept | Refuse | Note

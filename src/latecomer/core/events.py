@@ -1,0 +1,315 @@
+"""Events on their way: taken from publishers, carried along the tree, reported done.
+
+Theory of operation. The origin puts a reliable event on disk (`outbox`), answers the publisher, and sends the event to
+the tree neighbours behind which it is wanted. Every broker hands it to its own clients, sends it on, and reports it
+*done* to where it came from when all it sent it to have reported it done. When the origin has all reports, everybody
+has it. Nothing is kept on disk in between: when the tree changes, the brokers on the way forget, and the origin sends
+again what is not done, in order, in the new tree. Who has seen an event (on disk, with what it put into mailboxes)
+does not hand it out twice. So an event that was accepted is lost only if its origin's disk is.
+
+Order. In one tree an event takes the same path as its predecessors and links keep order; a new tree begins with the
+oldest event that is not done. Hence everybody sees each origin's events in order.
+
+Bound. Each origin has a window of events under way, its share of what one link may hold.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from latecomer.core.clients import Clients, Disk
+from latecomer.core.effects import Accept, Drop, Put, Refuse, Trim
+from latecomer.core.inputs import Published
+from latecomer.core.interest import Interest
+from latecomer.core.linkstate import LinkStateDatabase
+from latecomer.core.orders import Orders
+from latecomer.core.outbox import RESERVE, Entry, Outbox
+from latecomer.core.routes import Routes
+from latecomer.core.seen import Seen
+from latecomer.core.settings import BrokerSettings
+from latecomer.messages.link import Done, Publication, SessionFrame
+from latecomer.model.errors import FilterError
+from latecomer.model.event import Event
+from latecomer.model.ids import BrokerId, EventId, Instant
+from latecomer.model.record import Kind
+from latecomer.model.topics import check_topic
+
+DONE_BATCH = 512
+"""Reports collected for one neighbour before they leave without waiting for `done_delay_us`."""
+FLEETING_MAX = 1024
+"""Unreliable events that wait for a tree to become ready."""
+
+
+@dataclass(slots=True)
+class Events:
+    """The events this broker originates, carries and hands out."""
+
+    broker: BrokerId
+    epoch: int
+    settings: BrokerSettings
+    orders: Orders
+    interest: Interest
+    routes: Routes
+    clients: Clients
+    link_states: LinkStateDatabase
+    send: Callable[[BrokerId, SessionFrame], None]
+    backlog: Callable[[BrokerId], int]
+    """Frames that wait for a neighbour's acknowledgement."""
+    outbox: Outbox = field(default_factory=Outbox)
+    seen: Seen = field(default_factory=Seen)
+    transit: dict[EventId, list[BrokerId]] = field(default_factory=dict)
+    """Events sent on and not reported done: first where it came from, then who has not reported."""
+    dones: dict[BrokerId, dict[tuple[BrokerId, int], list[int]]] = field(default_factory=dict)
+    done_due: Instant | None = None
+    done_count: int = 0
+    fleeting: deque[Event] = field(default_factory=deque)
+    window: int = 1
+    dropped: int = 0
+
+    def recover(self, disk: Disk) -> None:
+        """Find the outbox and what was seen as they were. Whatever was parked is offered to everybody again: the
+        others have seen it."""
+        reserved = disk.get("meta", {}).get("", {}).get("seq", 0)
+        assert isinstance(reserved, int)
+        self.outbox = Outbox(next_seq=reserved + 1, reserved=reserved)
+        entries = disk.get("outbox", {}).get("", {})
+        for seq in sorted(entries, key=int):
+            event = entries[seq]
+            assert isinstance(event, Event)
+            self.outbox.add(event)
+        for group, numbers in disk.get("seen", {}).items():
+            origin, _, epoch = group.rpartition(".")
+            for number in numbers:
+                self.seen.add(origin, int(epoch), int(number))
+
+    # -- publishing ------------------------------------------------------------------------------------------------
+
+    def publish(self, fact: Published) -> None:
+        orders = self.orders
+        if fact.topic not in self.routes:
+            try:
+                check_topic(fact.topic)
+            except FilterError as error:
+                self._refuse(fact, error.problem)
+                return
+        if fact.reliable and not self._make_room():
+            self._refuse(fact, "busy")
+            return
+        outbox = self.outbox
+        seq = outbox.take_seq()
+        if seq > outbox.reserved:
+            outbox.reserved = seq + RESERVE
+            orders.writes.append(Put("meta", "", "seq", outbox.reserved))
+        event = Event(
+            EventId(self.broker, self.epoch, seq),
+            fact.topic,
+            fact.client,
+            orders.now,
+            fact.reliable,
+            fact.attributes,
+            fact.payload,
+        )
+        orders.note(Kind.PUBLISHED, client=fact.client, topic=fact.topic, event=str(event.id))
+        if fact.reliable:
+            outbox.add(event)
+            orders.writes.append(Put("outbox", "", seq, event))
+            orders.effects.append(Accept(fact.client, fact.token, event))
+        else:
+            self._queue_fleeting(event)
+        clients = self.routes.of(fact.topic).clients_for(fact.attributes)
+        if clients:
+            self.clients.deliver(clients, event, 0)
+        if self.interest.ready:
+            self.pump()
+
+    def _refuse(self, fact: Published, reason: str) -> None:
+        self.orders.note(Kind.REFUSED, client=fact.client, topic=fact.topic, detail=reason)
+        self.orders.effects.append(Refuse(fact.client, fact.token, reason))
+
+    def _make_room(self) -> bool:
+        """Whether one more event can be kept; what is kept only for absent brokers has to give way first."""
+        outbox, settings = self.outbox, self.settings
+        while len(outbox.entries) >= settings.outbox_max or outbox.next_seq - outbox.floor >= settings.span_max:
+            seq = outbox.oldest_parked()
+            if seq is None:
+                return False
+            entry = outbox.entries[seq]
+            outbox.discard(seq)
+            self.orders.writes.append(Drop("outbox", "", seq))
+            self._note_dropped(entry.event, f"no room to keep it for {', '.join(entry.needs or ())}")
+        return True
+
+    def _queue_fleeting(self, event: Event) -> None:
+        if len(self.fleeting) >= FLEETING_MAX:
+            self._note_dropped(self.fleeting.popleft(), "unreliable, and no tree was ready")
+        self.fleeting.append(event)
+
+    def _note_dropped(self, event: Event, why: str) -> None:
+        self.dropped += 1
+        self.orders.note(Kind.DROPPED, topic=event.topic, event=str(event.id), detail=why)
+
+    # -- sending own events ------------------------------------------------------------------------------------------
+
+    def tree_ready(self) -> None:
+        """Events may flow: begin again with the oldest that is not done."""
+        tree = self.interest.tree
+        assert tree is not None
+        self.window = max(1, self.settings.link_max // len(tree.parent))
+        for origin, epoch in self.seen.keep_epochs(tree.epochs):
+            self.orders.writes.append(Trim("seen", f"{origin}.{epoch}", 1 << 62))
+        self.outbox.restart(tree.parent)
+        self.pump()
+
+    def tree_lost(self) -> None:
+        """Events may not flow; whatever is on its way belongs to a tree of the past."""
+        self.transit.clear()
+        self.dones.clear()
+        self.done_due, self.done_count = None, 0
+        self.outbox.halt()
+
+    def pump(self) -> None:
+        """Send what is queued, as far as the window allows."""
+        outbox = self.outbox
+        while outbox.queue and len(outbox.under_way) < self.window:
+            entry = outbox.entries[outbox.queue.popleft()]
+            event = entry.event
+            peers = self._next_peers(event, "", entry.only, flooded := self._must_flood(event))
+            if not peers:
+                self._finish(entry)
+                continue
+            entry.waiting = peers
+            outbox.under_way[event.id.seq] = None
+            publication = Publication(event, outbox.floor, entry.only, flooded)
+            for peer in peers:
+                self.send(peer, publication)
+        while self.fleeting:
+            event = self.fleeting.popleft()
+            flooded = self._must_flood(event)
+            publication = Publication(event, 0, (), flooded)
+            self._send_fleeting(publication, self._next_peers(event, "", (), flooded))
+
+    def _must_flood(self, event: Event) -> bool:
+        """Decision: mobility §2 assumes that publishers keep to their advertisements, and does not say what happens
+        before an advertisement has reached everybody. An event that no settled advertisement covers goes everywhere."""
+        if not self.settings.routing.advertisements:
+            return False
+        return not (self.interest.advertisements_settled and self.clients.advertised(event))
+
+    def _next_peers(
+        self, event: Event, came_from: BrokerId, only: tuple[BrokerId, ...], flooded: bool
+    ) -> list[BrokerId]:
+        """Tree neighbours that must get the event."""
+        interest = self.interest
+        wanted = interest.peers if flooded else self.routes.of(event.topic).peers_for(event.attributes)
+        peers = [peer for peer in wanted if peer != came_from]
+        if only:
+            tree = interest.tree
+            assert tree is not None
+            ways = [tree.next_hop(self.broker, b) for b in only if b != self.broker and b in tree.parent]
+            peers = [peer for peer in peers if peer in ways]
+        return peers
+
+    def _finish(self, entry: Entry) -> None:
+        """Every reachable broker has it."""
+        seq = entry.event.id.seq
+        if self.outbox.finish(entry, self.link_states.absent_since):
+            self.orders.writes.append(Drop("outbox", "", seq))
+        else:
+            self.orders.note(Kind.PARKED, event=str(entry.event.id), detail=", ".join(entry.needs or ()))
+
+    def forget(self, brokers: list[BrokerId]) -> None:
+        """These brokers will not come back: stop keeping events for them."""
+        gone = self.outbox.forget(brokers)
+        for seq in gone:
+            self.orders.writes.append(Drop("outbox", "", seq))
+        for broker in brokers:
+            self.orders.note(Kind.FORGOTTEN, peer=broker, count=len(gone))
+
+    # -- carrying the events of others -------------------------------------------------------------------------------
+
+    def on_publication(self, peer: BrokerId, publication: Publication) -> None:
+        interest = self.interest
+        if not interest.ready or peer not in interest.peers:
+            return  # belongs to a tree that one of us has left; its origin will send it again
+        event = publication.event
+        route = self.routes.of(event.topic)
+        only = publication.only
+        if only or publication.flooded:
+            peers = self._next_peers(event, peer, only, publication.flooded)
+        else:
+            peers = [other for other in route.peers_for(event.attributes) if other != peer]
+        if not event.reliable:
+            self._send_fleeting(publication, peers)
+            clients = route.clients_for(event.attributes)
+            if clients:
+                self._deliver(clients, event)
+            return
+        id = event.id
+        if (not only or self.broker in only) and (clients := route.clients_for(event.attributes)):
+            if self.seen.add(id.origin, id.epoch, id.seq):
+                self.orders.writes.append(Put("seen", f"{id.origin}.{id.epoch}", id.seq, True))
+                self._deliver(clients, event)
+            floor = self.seen.raise_floor(id.origin, id.epoch, publication.floor)
+            if floor is not None:
+                self.orders.writes.append(Trim("seen", f"{id.origin}.{id.epoch}", floor))
+        if not peers:
+            self._report(peer, id)
+            return
+        self.transit[id] = [peer, *peers]
+        for other in peers:
+            self.send(other, publication)
+
+    def _deliver(self, clients: tuple[str, ...], event: Event) -> None:
+        tree = self.interest.tree
+        assert tree is not None
+        self.clients.deliver(clients, event, tree.hops(event.id.origin, self.broker))
+
+    def _send_fleeting(self, publication: Publication, peers: list[BrokerId]) -> None:
+        """An unreliable event is not worth an unbounded queue."""
+        for peer in peers:
+            if self.backlog(peer) >= self.settings.link_max:
+                self._note_dropped(publication.event, f"unreliable, and the link to {peer} is full")
+            else:
+                self.send(peer, publication)
+
+    def _report(self, peer: BrokerId, id: EventId) -> None:
+        """Report an event done to where it came from; reports are collected for a moment."""
+        batches = self.dones.setdefault(peer, {})
+        batch = batches.setdefault((id.origin, id.epoch), [])
+        batch.append(id.seq)
+        self.done_count += 1
+        if self.done_count >= DONE_BATCH:
+            self.flush_dones()
+        elif self.done_due is None:
+            self.done_due = self.orders.now + self.settings.done_delay_us
+
+    def flush_dones(self) -> None:
+        for peer, batches in self.dones.items():
+            for (origin, epoch), seqs in batches.items():
+                self.send(peer, Done(origin, epoch, tuple(seqs)))
+        self.dones.clear()
+        self.done_due, self.done_count = None, 0
+
+    def on_done(self, peer: BrokerId, done: Done) -> None:
+        if not self.interest.ready:
+            return
+        if done.origin == self.broker:
+            if done.epoch == self.epoch:
+                for seq in done.seqs:
+                    entry = self.outbox.done(seq, peer)
+                    if entry is not None:
+                        self._finish(entry)
+                self.pump()
+            return
+        for seq in done.seqs:
+            id = EventId(done.origin, done.epoch, seq)
+            waiting = self.transit.get(id)
+            if waiting is None or peer not in waiting[1:]:
+                continue  # reported for a tree of the past, or twice
+            if len(waiting) > 2:
+                waiting.remove(peer)
+                continue
+            del self.transit[id]
+            self._report(waiting[0], id)

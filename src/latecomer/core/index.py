@@ -1,0 +1,134 @@
+"""Filters by topic: which match a topic, which cover a filter, which a filter covers.
+
+Filters without wildcards, the great majority, live in a dictionary; the others in a trie with one level per topic
+level. All walks are iterative, so a deep topic cannot exhaust the stack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from latecomer.model.filters import Filter, filter_covers
+from latecomer.model.topics import topic_covers
+
+
+@dataclass(slots=True)
+class _Node:
+    children: dict[str, _Node] = field(default_factory=dict)
+    filters: list[Filter] = field(default_factory=list)
+
+
+def has_wildcard(topic_filter: str) -> bool:
+    return "+" in topic_filter or "#" in topic_filter
+
+
+def strictly_covers(a: Filter, b: Filter) -> bool:
+    """Whether `a` may stand for `b`. Of two filters that say the same in other words, only the smaller one may."""
+    return a != b and filter_covers(a, b) and (str(a) < str(b) or not filter_covers(b, a))
+
+
+@dataclass(slots=True)
+class FilterIndex:
+    """A set of filters that can be asked by topic."""
+
+    _exact: dict[str, list[Filter]] = field(default_factory=dict)
+    _wild: dict[Filter, None] = field(default_factory=dict)
+    _root: _Node = field(default_factory=_Node)
+
+    def add(self, filter: Filter) -> None:
+        if not has_wildcard(filter.topic):
+            self._exact.setdefault(filter.topic, []).append(filter)
+            return
+        self._wild[filter] = None
+        node = self._root
+        for level in filter.topic.split("/"):
+            node = node.children.setdefault(level, _Node())
+        node.filters.append(filter)
+
+    def remove(self, filter: Filter) -> None:
+        if not has_wildcard(filter.topic):
+            same = self._exact[filter.topic]
+            same.remove(filter)
+            if not same:
+                del self._exact[filter.topic]
+            return
+        del self._wild[filter]
+        path = [self._root]
+        levels = filter.topic.split("/")
+        for level in levels:
+            path.append(path[-1].children[level])
+        path[-1].filters.remove(filter)
+        for above, level in zip(reversed(path[:-1]), reversed(levels), strict=True):
+            below = above.children[level]
+            if below.children or below.filters:
+                break
+            del above.children[level]
+
+    def match(self, topic: str) -> list[Filter]:
+        """Filters whose topic part matches; their content part is not looked at."""
+        found = list(self._exact.get(topic, ()))
+        if not self._wild:
+            return found
+        # [MQTT-4.7.2-1]: a wildcard on the first level does not match a topic that begins with $.
+        hidden = topic.startswith("$")
+        nodes = [self._root]
+        for depth, level in enumerate(topic.split("/")):
+            below: list[_Node] = []
+            for node in nodes:
+                children = node.children
+                wild = not (hidden and depth == 0)
+                if wild and (rest := children.get("#")) is not None:
+                    found.extend(rest.filters)
+                if wild and (any_one := children.get("+")) is not None:
+                    below.append(any_one)
+                if (same := children.get(level)) is not None:
+                    below.append(same)
+            nodes = below
+            if not nodes:
+                return found
+        for node in nodes:
+            found.extend(node.filters)
+            if (rest := node.children.get("#")) is not None:  # "a/#" matches "a"
+                found.extend(rest.filters)
+        return found
+
+    def covering(self, filter: Filter) -> list[Filter]:
+        """Filters that may stand for this one."""
+        candidates = list(self._exact.get(filter.topic, ()))
+        if self._wild:
+            candidates += self._wild_candidates(filter.topic)
+        return [other for other in candidates if strictly_covers(other, filter)]
+
+    def covered(self, filter: Filter) -> list[Filter]:
+        """Filters that this one may stand for."""
+        candidates: list[Filter] = []
+        if has_wildcard(filter.topic):
+            for topic, filters in self._exact.items():
+                if topic_covers(filter.topic, topic):
+                    candidates += filters
+            candidates += self._wild
+        else:
+            candidates += self._exact.get(filter.topic, ())
+        return [other for other in candidates if strictly_covers(filter, other)]
+
+    def _wild_candidates(self, pattern: str) -> list[Filter]:
+        """A superset of the wildcard filters whose topic part covers the pattern: a walk as in `match`, where the
+        pattern's own wildcards are only met by wildcards. '#' at the end of the pattern is met by '#', or by '+/#'."""
+        found: list[Filter] = []
+        nodes = [self._root]
+        for level in pattern.split("/"):
+            below: list[_Node] = []
+            for node in nodes:
+                children = node.children
+                if (rest := children.get("#")) is not None:
+                    found.extend(rest.filters)
+                if (any_one := children.get("+")) is not None:
+                    below.append(any_one)
+                if level not in ("+", "#") and (same := children.get(level)) is not None:
+                    below.append(same)
+            nodes = below
+        for node in nodes:
+            found.extend(node.filters)
+            if (rest := node.children.get("#")) is not None:
+                found.extend(rest.filters)
+        return found

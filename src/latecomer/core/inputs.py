@@ -1,0 +1,114 @@
+"""Facts that a driver tells the core, in the past tense."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from latecomer.messages.link import LinkMessage
+from latecomer.model.event import Value
+from latecomer.model.filters import Filter
+from latecomer.model.ids import BrokerId, ClientId
+
+
+class Started(msgspec.Struct, frozen=True):
+    """The broker has been built, from its disk if it had one."""
+
+
+class Woken(msgspec.Struct, frozen=True):
+    """The instant asked for by `deadline()` has come."""
+
+
+class LinkConnected(msgspec.Struct, frozen=True):
+    """There is a connection to the neighbour, nothing has been said on it yet."""
+
+    peer: BrokerId
+
+
+class LinkDisconnected(msgspec.Struct, frozen=True):
+    """The connection to the neighbour is gone."""
+
+    peer: BrokerId
+
+
+class LinkReceived(msgspec.Struct, frozen=True):
+    """Frames arrived from the neighbour, in order."""
+
+    peer: BrokerId
+    frames: Sequence[LinkMessage]
+
+
+class ClientConnected(msgspec.Struct, frozen=True):
+    """A client is there; what waits for it may be delivered."""
+
+    client: ClientId
+
+
+class ClientDisconnected(msgspec.Struct, frozen=True):
+    """A client went away; its subscriptions and what waits for it stay."""
+
+    client: ClientId
+
+
+class Subscribed(msgspec.Struct, frozen=True):
+    """A client asked for everything that matches."""
+
+    client: ClientId
+    filter: Filter
+
+
+class Unsubscribed(msgspec.Struct, frozen=True):
+    """A client no longer asks for it."""
+
+    client: ClientId
+    filter: Filter
+
+
+class Advertised(msgspec.Struct, frozen=True):
+    """A client announced what it will publish."""
+
+    client: ClientId
+    filter: Filter
+
+
+class Unadvertised(msgspec.Struct, frozen=True):
+    """A client withdrew an announcement."""
+
+    client: ClientId
+    filter: Filter
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A client published; `token` is how the client will recognise the answer."""
+
+    client: ClientId
+    token: int
+    topic: str
+    reliable: bool = True
+    attributes: dict[str, Value] = {}
+    payload: bytes = b""
+
+
+class Confirmed(msgspec.Struct, frozen=True):
+    """A client has everything delivered to it up to `number`."""
+
+    client: ClientId
+    number: int
+
+
+Input = (
+    Started
+    | Woken
+    | LinkConnected
+    | LinkDisconnected
+    | LinkReceived
+    | ClientConnected
+    | ClientDisconnected
+    | Subscribed
+    | Unsubscribed
+    | Advertised
+    | Unadvertised
+    | Published
+    | Confirmed
+)

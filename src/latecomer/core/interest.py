@@ -1,0 +1,336 @@
+"""Interest: the subscription and advertisement tables, kept complete along the agreed tree.
+
+Theory of operation.
+1. A broker *adopts* a tree and says so on every link. From then on it ignores what belongs to another tree.
+2. Towards each tree neighbour it first completes its advertisements (if the routing uses them), then its
+   subscriptions. It can do so when all its *other* tree neighbours have completed theirs: the wave runs from the leaves
+   inwards and back out, and ends because a tree has no cycle.
+3. When all its tree neighbours have completed, the broker is *ready*: its tables say exactly what is wanted behind each
+   link. An event is forwarded, and its completion is reported, only by ready brokers. By the order of frames on a
+   link, a neighbour of a ready broker is ready when the first event arrives.
+4. A neighbour that adopts another tree makes us unready; its tree will reach us, or we are cut off from it and will hear
+   of that: either way we adopt another tree too.
+
+Within a link session both ends remember what was told, so every change, also that to another tree, is told as a
+difference. Additions go before removals, so no event falls between a filter and the one that covers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from latecomer.core.confirmations import Confirmations
+from latecomer.core.routing import Routing
+from latecomer.core.table import SELF, FilterTable
+from latecomer.core.tree import Tree
+from latecomer.messages.link import (
+    Adopted,
+    Advertise,
+    AdvertisementsComplete,
+    Complete,
+    Confirm,
+    SessionFrame,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+    Version,
+)
+from latecomer.model.filters import Filter, filter_overlaps
+from latecomer.model.ids import BrokerId
+
+
+@dataclass(slots=True)
+class PeerTables:
+    """What a neighbour and we have told one another in this link session."""
+
+    adopted: Version = ""
+    advertisements_complete: bool = False
+    complete: bool = False
+    subscriptions: dict[Filter, None] = field(default_factory=dict)
+    """Theirs, as told to us; in the subscription table only while `complete` for our tree."""
+    advertisements: dict[Filter, None] = field(default_factory=dict)
+    advertisement_number: int = 0
+    told_subscriptions: dict[Filter, None] = field(default_factory=dict)
+    """Ours, as told to them."""
+    told_advertisements: dict[Filter, None] = field(default_factory=dict)
+    told_advertisements_complete: bool = False
+    told_complete: bool = False
+
+
+@dataclass(slots=True)
+class Interest:
+    """The tables of one broker and the protocol that keeps them complete."""
+
+    broker: BrokerId
+    routing: Routing
+    send: Callable[[BrokerId, SessionFrame], None]
+    changed: Callable[[], None]
+    """Called when a table changed: routes computed from it are void."""
+    became_ready: Callable[[], None]
+    became_unready: Callable[[], None]
+    tree: Tree | None = None
+    peers: list[BrokerId] = field(default_factory=list)
+    """Neighbours in the tree."""
+    ready: bool = False
+    links: dict[BrokerId, PeerTables] = field(default_factory=dict)
+    """Every neighbour with a link session, in the tree or not."""
+    confirmations: Confirmations = field(default_factory=Confirmations)
+    subscriptions: FilterTable = field(init=False)
+    advertisements: FilterTable = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.subscriptions = FilterTable(self.routing.covering, self._permits_subscription)
+        self.advertisements = FilterTable(self.routing.covering, self._permits_advertisement)
+
+    # -- links and trees -----------------------------------------------------------------------------------------
+
+    def link_fresh(self, peer: BrokerId) -> None:
+        """A link session began: nothing has been told in it."""
+        self.links[peer] = PeerTables()
+        if self.tree is not None:
+            self.send(peer, Adopted(self.tree.version))
+        self._unready_if_peer(peer)
+
+    def link_down(self, peer: BrokerId) -> None:
+        self.links.pop(peer, None)
+        self._unready_if_peer(peer)
+
+    def adopt(self, tree: Tree) -> None:
+        """Use another tree from now on."""
+        self._become_unready()
+        self.tree = tree
+        self.peers = tree.peers(self.broker)
+        self.confirmations.clear()
+        self.subscriptions.keep_only_self()
+        self.advertisements.keep_only_self()
+        for peer, told in self.links.items():
+            told.told_advertisements_complete = told.told_complete = False
+            self.send(peer, Adopted(tree.version))
+        for peer in self.peers:
+            theirs = self.links.get(peer)
+            if theirs is not None and theirs.adopted == tree.version:
+                self._load(peer, theirs)
+        self.changed()
+        self._progress()
+
+    def _load(self, peer: BrokerId, theirs: PeerTables) -> None:
+        if theirs.advertisements_complete:
+            self._load_advertisements(peer, theirs)
+        if theirs.complete:
+            self._load_subscriptions(peer, theirs)
+
+    def _load_advertisements(self, peer: BrokerId, theirs: PeerTables) -> None:
+        for filter in theirs.advertisements:
+            self.advertisements.add(peer, filter)
+        if theirs.advertisement_number:
+            self.confirmations.hear(peer, theirs.advertisement_number)
+
+    def _load_subscriptions(self, peer: BrokerId, theirs: PeerTables) -> None:
+        for filter in theirs.subscriptions:
+            self.subscriptions.add(peer, filter)
+
+    def _unready_if_peer(self, peer: BrokerId) -> None:
+        if peer in self.peers:
+            self._become_unready()
+
+    def _become_unready(self) -> None:
+        if self.ready:
+            self.ready = False
+            self.became_unready()
+
+    # -- completing the tables of a tree ---------------------------------------------------------------------------
+
+    def _speaks_for_tree(self, peer: BrokerId) -> PeerTables | None:
+        """The neighbour's tables, if it is our neighbour in the tree that both of us use."""
+        theirs = self.links.get(peer)
+        if theirs is None or self.tree is None or theirs.adopted != self.tree.version or peer not in self.peers:
+            return None
+        return theirs
+
+    def _progress(self) -> None:
+        """Complete what can be completed; get ready when everything is."""
+        assert self.tree is not None
+        if self.ready:
+            return
+        tables = [self._speaks_for_tree(peer) for peer in self.peers]
+        uses_advertisements = self.routing.advertisements
+        no_advertisements = sum(1 for t in tables if uses_advertisements and not (t and t.advertisements_complete))
+        incomplete = sum(1 for t in tables if not (t and t.complete))
+        for peer, theirs in zip(self.peers, tables, strict=True):
+            if theirs is None:
+                continue
+            announced = theirs.advertisements_complete or not uses_advertisements
+            if (
+                uses_advertisements
+                and not theirs.told_advertisements_complete
+                and no_advertisements == int(not announced)
+            ):
+                theirs.told_advertisements_complete = True
+                self._tell_advertisements(peer, None)
+                self.send(peer, AdvertisementsComplete(self.tree.version))
+            if not theirs.told_complete and announced and incomplete == int(not theirs.complete):
+                theirs.told_complete = True
+                self._tell_subscriptions(peer, None)
+                self.send(peer, Complete(self.tree.version))
+        if incomplete == 0 and no_advertisements == 0:
+            self.ready = True
+            self._confirm()
+            self.became_ready()
+
+    def on_adopted(self, peer: BrokerId, frame: Adopted) -> None:
+        theirs = self.links[peer]
+        theirs.adopted = frame.version
+        theirs.advertisements_complete = theirs.complete = False
+        self._unready_if_peer(peer)
+        if self._speaks_for_tree(peer) is not None:
+            self._progress()
+
+    def on_advertisements_complete(self, peer: BrokerId, frame: AdvertisementsComplete) -> None:
+        theirs = self.links[peer]
+        if frame.version != theirs.adopted or theirs.advertisements_complete:
+            return
+        theirs.advertisements_complete = True
+        if self._speaks_for_tree(peer) is not None:
+            self._load_advertisements(peer, theirs)
+            self._progress()
+
+    def on_complete(self, peer: BrokerId, frame: Complete) -> None:
+        theirs = self.links[peer]
+        if frame.version != theirs.adopted or theirs.complete:
+            return
+        theirs.complete = True
+        if self._speaks_for_tree(peer) is not None:
+            self._load_subscriptions(peer, theirs)
+            self.changed()
+            self._progress()
+
+    # -- subscriptions ---------------------------------------------------------------------------------------------
+
+    def subscribe(self, filter: Filter) -> None:
+        """The first own client asked for it."""
+        if self.subscriptions.add(SELF, filter):
+            self._subscriptions_changed([filter])
+
+    def unsubscribe(self, filter: Filter) -> None:
+        """The last own client stopped asking for it."""
+        if self.subscriptions.remove(SELF, filter):
+            self._subscriptions_changed([filter])
+
+    def on_subscribe(self, peer: BrokerId, frame: Subscribe) -> None:
+        theirs = self.links[peer]
+        theirs.subscriptions.update(dict.fromkeys(frame.filters))
+        if theirs.complete and self._speaks_for_tree(peer) is not None:
+            news = [filter for filter in frame.filters if self.subscriptions.add(peer, filter)]
+            self._subscriptions_changed(news)
+
+    def on_unsubscribe(self, peer: BrokerId, frame: Unsubscribe) -> None:
+        theirs = self.links[peer]
+        for filter in frame.filters:
+            theirs.subscriptions.pop(filter, None)
+        if theirs.complete and self._speaks_for_tree(peer) is not None:
+            news = [filter for filter in frame.filters if self.subscriptions.remove(peer, filter)]
+            self._subscriptions_changed(news)
+
+    def _subscriptions_changed(self, filters: list[Filter]) -> None:
+        if not filters:
+            return
+        self.changed()
+        affected = self.subscriptions.affected(filters)
+        for peer in self.peers:
+            theirs = self.links.get(peer)
+            if theirs is not None and theirs.told_complete:
+                self._tell_subscriptions(peer, affected)
+
+    def _tell_subscriptions(self, peer: BrokerId, filters: Iterable[Filter] | None) -> None:
+        told, table = self.links[peer].told_subscriptions, self.subscriptions
+        add, drop = table.resync(told, peer) if filters is None else table.change(told, peer, filters)
+        if add:
+            self.send(peer, Subscribe(add))
+        if drop:
+            self.send(peer, Unsubscribe(drop))
+
+    def _permits_subscription(self, filter: Filter, peer: BrokerId) -> bool:
+        assert self.tree is not None
+        advertised = self.routing.advertisements and any(
+            filter_overlaps(filter, other) for other in self.links[peer].advertisements
+        )
+        to_parent = self.tree.parent[self.broker] == peer
+        return self.routing.tells_subscription(to_parent=to_parent, advertised=advertised)
+
+    # -- publisher advertisements ----------------------------------------------------------------------------------
+
+    def advertise(self, filter: Filter) -> None:
+        """The first own client announced it."""
+        if self.advertisements.add(SELF, filter):
+            self._advertisements_changed([filter])
+
+    def unadvertise(self, filter: Filter) -> None:
+        """The last own client withdrew it."""
+        if self.advertisements.remove(SELF, filter):
+            self._advertisements_changed([filter])
+
+    def on_advertise(self, peer: BrokerId, frame: Advertise) -> None:
+        theirs = self.links[peer]
+        theirs.advertisements.update(dict.fromkeys(frame.filters))
+        self._peer_advertised(peer, frame.number, [f for f in frame.filters if self._heeds(peer, f, add=True)])
+
+    def on_unadvertise(self, peer: BrokerId, frame: Unadvertise) -> None:
+        theirs = self.links[peer]
+        for filter in frame.filters:
+            theirs.advertisements.pop(filter, None)
+        self._peer_advertised(peer, frame.number, [f for f in frame.filters if self._heeds(peer, f, add=False)])
+
+    def _heeds(self, peer: BrokerId, filter: Filter, *, add: bool) -> bool:
+        """Enter a neighbour's advertisement in the table, if the neighbour speaks for our tree."""
+        theirs = self._speaks_for_tree(peer)
+        if theirs is None or not theirs.advertisements_complete:
+            return False
+        table = self.advertisements
+        return table.add(peer, filter) if add else table.remove(peer, filter)
+
+    def _peer_advertised(self, peer: BrokerId, number: int, news: list[Filter]) -> None:
+        self.links[peer].advertisement_number = number
+        theirs = self._speaks_for_tree(peer)
+        if theirs is None or not theirs.advertisements_complete:
+            return  # heard of when its advertisements are complete for our tree
+        self._advertisements_changed(news)
+        if theirs.told_complete:
+            self._tell_subscriptions(peer, None)  # what they advertise decides what they must be told
+        self.confirmations.hear(peer, number)
+        self._confirm()
+
+    def on_confirm(self, peer: BrokerId, frame: Confirm) -> None:
+        self.confirmations.confirmed(peer, frame.number)
+        self._confirm()
+
+    def _advertisements_changed(self, filters: list[Filter]) -> None:
+        if not filters:
+            return
+        affected = self.advertisements.affected(filters)
+        for peer in self.peers:
+            theirs = self.links.get(peer)
+            if theirs is not None and theirs.told_advertisements_complete:
+                self._tell_advertisements(peer, affected)
+
+    def _tell_advertisements(self, peer: BrokerId, filters: Iterable[Filter] | None) -> None:
+        told, table = self.links[peer].told_advertisements, self.advertisements
+        add, drop = table.resync(told, peer) if filters is None else table.change(told, peer, filters)
+        if add:
+            self.send(peer, Advertise(add, self.confirmations.tell(peer)))
+        if drop:
+            self.send(peer, Unadvertise(drop, self.confirmations.tell(peer)))
+
+    def _permits_advertisement(self, filter: Filter, peer: BrokerId) -> bool:
+        assert self.tree is not None
+        return self.routing.tells_advertisement(to_parent=self.tree.parent[self.broker] == peer)
+
+    def _confirm(self) -> None:
+        if self.ready:
+            for peer, number in self.confirmations.due():
+                self.send(peer, Confirm(number))
+
+    @property
+    def advertisements_settled(self) -> bool:
+        """Whether every broker knows our advertisements and we know every subscription they call for."""
+        return self.ready and self.confirmations.settled

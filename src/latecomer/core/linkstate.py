@@ -1,0 +1,65 @@
+"""Link state: what every broker says of its own links, flooded to all, newest wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from latecomer.messages.link import LinkState, Neighbour, Summary
+from latecomer.model.ids import BrokerId, Instant
+
+
+@dataclass(slots=True)
+class LinkStateDatabase:
+    """The newest link state of every broker heard of, the absent ones included."""
+
+    broker: BrokerId
+    boot: int
+    epoch: int
+    states: dict[BrokerId, LinkState] = field(default_factory=dict)
+    absent_since: dict[BrokerId, Instant] = field(default_factory=dict)
+    """Known brokers that cannot be reached, and since when."""
+    _seq: int = 0
+
+    def originate(self, neighbours: Iterable[Neighbour]) -> LinkState:
+        """Say anew which links this broker has."""
+        self._seq += 1
+        state = LinkState(self.broker, self.boot, self._seq, self.epoch, tuple(neighbours))
+        self.states[self.broker] = state
+        return state
+
+    def merge(self, states: Iterable[LinkState]) -> list[LinkState]:
+        """Take in what is newer; returns exactly that, to be flooded on."""
+        news = []
+        for state in states:
+            if state.broker == self.broker:
+                continue  # nobody knows our links better than we do
+            old = self.states.get(state.broker)
+            if old is None or (state.boot, state.seq) > (old.boot, old.seq):
+                self.states[state.broker] = state
+                news.append(state)
+        return news
+
+    def summary(self) -> Summary:
+        return Summary(tuple((s.broker, s.boot, s.seq) for s in self.states.values()))
+
+    def newer_than(self, summary: Summary) -> tuple[LinkState, ...]:
+        """What the sender of the summary does not know yet."""
+        theirs = {broker: (boot, seq) for broker, boot, seq in summary.entries}
+        return tuple(s for s in self.states.values() if theirs.get(s.broker, (0, 0)) < (s.boot, s.seq))
+
+    def mark_absent(self, reachable: Mapping[BrokerId, object], now: Instant) -> None:
+        """Note who can be reached and since when the others cannot."""
+        for broker in self.states:
+            if broker in reachable:
+                self.absent_since.pop(broker, None)
+            else:
+                self.absent_since.setdefault(broker, now)
+
+    def forget(self, now: Instant, after_us: int) -> list[BrokerId]:
+        """Drop the brokers that have been away too long; returns them."""
+        gone = [broker for broker, since in self.absent_since.items() if now - since >= after_us]
+        for broker in gone:
+            del self.absent_since[broker]
+            self.states.pop(broker, None)
+        return gone

@@ -1,0 +1,131 @@
+"""The neighbours: one link session each, connection frames, heartbeats, and when a link counts as up or down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from latecomer.core.links import ACK_EVERY, Greeting, Link, hello_problem
+from latecomer.core.orders import Orders
+from latecomer.core.settings import BrokerSettings
+from latecomer.messages.link import Alive, Hello, LinkMessage, Neighbour, SessionFrame
+from latecomer.model.ids import BrokerId, Instant
+from latecomer.model.record import Kind
+
+SILENCES = 3
+"""Heartbeats that may be missed before a connection counts as dead."""
+
+
+@dataclass(slots=True)
+class Neighbours:
+    """The links of this broker, by the neighbour's id."""
+
+    broker: BrokerId
+    settings: BrokerSettings
+    orders: Orders
+    went_up: Callable[[BrokerId], None]
+    """A fresh session began; nothing is known of what the neighbour knows."""
+    went_down: Callable[[BrokerId], None]
+    links: dict[BrokerId, Link] = field(default_factory=dict)
+    tick_due: Instant | None = None
+
+    def add(self, peer: BrokerId, cost_us: int) -> None:
+        self.links[peer] = Link(peer, cost_us, self.orders.boot)
+
+    def up(self) -> list[Neighbour]:
+        """The links to tell the others of."""
+        return [Neighbour(link.peer, link.known_boot, link.cost_us) for link in self.links.values() if link.up]
+
+    def send(self, peer: BrokerId, frame: SessionFrame) -> None:
+        """Send a session frame, or keep it until the connection is back; without a session there is nobody to tell."""
+        link = self.links[peer]
+        if link.known_boot == 0:
+            return
+        link.sent += 1
+        link.unacked.append(frame)
+        if link.greeted:
+            link.spoke_at = self.orders.now
+            self.orders.send(peer, frame)
+
+    def backlog(self, peer: BrokerId) -> int:
+        return len(self.links[peer].unacked)
+
+    # -- connections -----------------------------------------------------------------------------------------------
+
+    def connected(self, peer: BrokerId) -> None:
+        link = self.links[peer]
+        now = self.orders.now
+        if link.connected:
+            link.lose(now)  # the driver has replaced a connection that we had not given up
+        if link.up and now - link.lost_at >= self.settings.hold_us:
+            self._take_down(link)
+        link.connected = True
+        link.greeted = False
+        link.heard_at = link.spoke_at = now
+        self.orders.send(peer, link.hello(self.settings.network, self.broker))
+        if self.tick_due is None:
+            self.tick_due = now + self.settings.heartbeat_us
+
+    def disconnected(self, peer: BrokerId) -> None:
+        link = self.links[peer]
+        if link.connected:
+            link.lose(self.orders.now)
+
+    def greeted(self, peer: BrokerId, frame: LinkMessage) -> None:
+        """The first frame of a connection."""
+        link = self.links[peer]
+        problem = hello_problem(frame, self.settings.network, self.broker, peer)
+        if problem is not None:
+            self.reject(peer, problem)
+            return
+        assert isinstance(frame, Hello)
+        greeting, again = link.greet(frame)
+        if greeting is Greeting.IMPOSSIBLE:
+            self.reject(peer, f"hello claims {frame.received} frames received of {link.sent} sent")
+        elif greeting is Greeting.RESUMED:
+            for unacked in again:
+                self.orders.send(peer, unacked)
+        else:
+            self.orders.note(Kind.LINKED, peer=peer)
+            self.went_up(peer)
+
+    def on_alive(self, peer: BrokerId, frame: Alive) -> None:
+        if not self.links[peer].acknowledge(frame.received):
+            self.reject(peer, f"acknowledges {frame.received} frames of {self.links[peer].sent} sent")
+
+    def acknowledge_soon(self, link: Link) -> None:
+        """Tell the neighbour how far we are when it is worth a frame."""
+        if link.received - link.told >= ACK_EVERY:
+            self.orders.send(link.peer, link.alive(self.orders.now))
+
+    def reject(self, peer: BrokerId, reason: str) -> None:
+        """The peer broke the protocol: end connection and session, say why, try again from nothing."""
+        self.orders.note(Kind.REJECTED, peer=peer, detail=reason)
+        link = self.links[peer]
+        if link.connected:
+            self.orders.disconnect(peer, reason)
+            link.lose(self.orders.now)
+        if link.up:
+            self._take_down(link)
+
+    def _take_down(self, link: Link) -> None:
+        link.close()
+        self.orders.note(Kind.UNLINKED, peer=link.peer)
+        self.went_down(link.peer)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Once per heartbeat: speak on silent links, give up on dead connections, end sessions that did not resume."""
+        now, settings = self.orders.now, self.settings
+        for link in self.links.values():
+            if link.connected:
+                if now - link.heard_at >= SILENCES * settings.heartbeat_us:
+                    self.orders.disconnect(link.peer, "silent for too long")
+                    link.lose(now)
+                elif link.greeted and (now - link.spoke_at >= settings.heartbeat_us or link.received != link.told):
+                    self.orders.send(link.peer, link.alive(now))
+            elif link.up and now - link.lost_at >= settings.hold_us:
+                self._take_down(link)
+        busy = any(link.connected or link.up for link in self.links.values())
+        self.tick_due = now + settings.heartbeat_us if busy else None

@@ -1,0 +1,55 @@
+"""What one step orders: collected by every part of the broker, handed to the driver at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from latecomer.core.effects import Disconnect, Drop, Effect, Note, Persist, Put, Send, Trim
+from latecomer.messages.link import LinkMessage
+from latecomer.model.ids import BrokerId, Instant
+from latecomer.model.record import Kind, Record
+
+
+@dataclass(slots=True)
+class Orders:
+    """Collects writes, frames and other effects, and puts them in the order of the durability contract."""
+
+    broker: BrokerId
+    boot: int
+    now: Instant = 0
+    step: int = 0
+    writes: list[Put | Drop | Trim] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    frames: dict[BrokerId, list[LinkMessage]] = field(default_factory=dict)
+
+    def send(self, peer: BrokerId, frame: LinkMessage) -> None:
+        """Frames to one neighbour leave together, once per step."""
+        waiting = self.frames.get(peer)
+        if waiting is None:
+            self.frames[peer] = [frame]
+        else:
+            waiting.append(frame)
+
+    def disconnect(self, peer: BrokerId, reason: str) -> None:
+        """What was to be sent before still goes out, so that the peer learns why."""
+        waiting = self.frames.pop(peer, None)
+        if waiting is not None:
+            self.effects.append(Send(peer, waiting))
+        self.effects.append(Disconnect(peer, reason))
+
+    def note(self, kind: Kind, **fields: str | int) -> None:
+        cause = f"{self.broker}.{self.boot}#{self.step}"
+        self.effects.append(Note(Record(self.now, self.broker, kind, cause, **fields)))  # type: ignore[arg-type]
+
+    def finish(self) -> list[Effect]:
+        """Writes first, then everything else; starts the next step with nothing."""
+        effects = self.effects
+        if self.frames:
+            for peer, frames in self.frames.items():
+                effects.append(Send(peer, frames))
+            self.frames = {}
+        if self.writes:
+            effects.insert(0, Persist(self.writes))
+            self.writes = []
+        self.effects = []
+        return effects

@@ -1,0 +1,133 @@
+"""The outbox: what this broker's publishers entrusted to it, kept until everybody who wants it has it.
+
+The origin alone is answerable for an event. Brokers on the way keep nothing on disk: when the tree changes, or one of
+them dies, the origin sends again what is not reported done, in order, and receivers drop what they have seen.
+
+An entry is *queued* (to be sent in this tree), *under way* (sent, not yet done) or *parked* (done in a tree that lacked
+some known brokers; `needs` names them, and the event goes out again, to them only, when they are back).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+
+from latecomer.model.event import Event
+from latecomer.model.ids import BrokerId
+
+RESERVE = 1024
+"""Sequence numbers taken per write; a restart skips the unused ones rather than use one twice."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One event that is not finished."""
+
+    event: Event
+    needs: tuple[BrokerId, ...] | None = None
+    """Brokers that still lack it; None: nobody is known to have it."""
+    only: tuple[BrokerId, ...] = ()
+    """Those of them that this tree reaches; empty: everybody."""
+    waiting: list[BrokerId] = field(default_factory=list)
+    """Tree neighbours that have not reported it done."""
+
+    @property
+    def parked(self) -> bool:
+        return self.needs is not None and not self.only
+
+
+@dataclass(slots=True)
+class Outbox:
+    """Unfinished events by sequence number, in order."""
+
+    next_seq: int = 1
+    reserved: int = 0
+    """Numbers up to here are safe to use: the disk knows of them."""
+    entries: dict[int, Entry] = field(default_factory=dict)
+    queue: deque[int] = field(default_factory=deque)
+    under_way: dict[int, None] = field(default_factory=dict)
+    _floor: int = 1
+
+    def take_seq(self) -> int:
+        seq = self.next_seq
+        self.next_seq = seq + 1
+        return seq
+
+    def add(self, event: Event) -> None:
+        self.entries[event.id.seq] = Entry(event)
+        self.queue.append(event.id.seq)
+
+    @property
+    def floor(self) -> int:
+        """Nothing below this number will be sent again."""
+        while self._floor < self.next_seq and self._floor not in self.entries:
+            self._floor += 1
+        return self._floor
+
+    def restart(self, reachable: Container[BrokerId]) -> None:
+        """Another tree is ready: queue everything that somebody in it may lack, oldest first."""
+        self.under_way.clear()
+        self.queue.clear()
+        for seq, entry in self.entries.items():
+            entry.waiting = []
+            entry.only = ()
+            if entry.needs is not None:
+                entry.only = tuple(broker for broker in entry.needs if broker in reachable)
+                if not entry.only:
+                    continue
+            self.queue.append(seq)
+
+    def halt(self) -> None:
+        """No tree is ready: what was under way is nowhere."""
+        self.under_way.clear()
+        self.queue.clear()
+
+    def done(self, seq: int, peer: BrokerId) -> Entry | None:
+        """A neighbour reports that its side has the event; the entry, if it was the last one asked."""
+        if seq not in self.under_way:
+            return None
+        entry = self.entries[seq]
+        if peer not in entry.waiting:
+            return None
+        entry.waiting.remove(peer)
+        if entry.waiting:
+            return None
+        del self.under_way[seq]
+        return entry
+
+    def finish(self, entry: Entry, absent: Iterable[BrokerId]) -> bool:
+        """Everybody reachable has it: forget it (True), or park it for those who are away (False)."""
+        if entry.needs is None:
+            entry.needs = tuple(absent)
+        else:
+            entry.needs = tuple(broker for broker in entry.needs if broker not in entry.only)
+        entry.only = ()
+        if entry.needs:
+            return False
+        del self.entries[entry.event.id.seq]
+        return True
+
+    def oldest_parked(self) -> int | None:
+        oldest = self.floor
+        if oldest in self.entries and self.entries[oldest].parked:
+            return oldest
+        for seq, entry in self.entries.items():
+            if entry.parked:
+                return seq
+        return None
+
+    def discard(self, seq: int) -> None:
+        del self.entries[seq]
+
+    def forget(self, brokers: Container[BrokerId]) -> list[int]:
+        """These will not come back; returns the entries nobody else needs."""
+        gone = []
+        for seq, entry in self.entries.items():
+            if entry.parked and entry.needs is not None:
+                entry.needs = tuple(broker for broker in entry.needs if broker not in brokers)
+                if not entry.needs:
+                    gone.append(seq)
+        for seq in gone:
+            del self.entries[seq]
+        return gone

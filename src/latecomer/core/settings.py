@@ -1,0 +1,52 @@
+"""What an operator may set on a broker's core; every field has a default that works."""
+
+from __future__ import annotations
+
+import msgspec
+
+from latecomer.core.routing import Forwarding, Routing
+from latecomer.model.errors import SettingsError
+
+SECOND_US = 1_000_000
+
+
+class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Times are microseconds of the driver's clock, sizes are counts."""
+
+    network: str = "latecomer"
+    routing: Routing = Forwarding()
+    heartbeat_us: int = SECOND_US // 2
+    """A silent link says it is alive this often; three silences in a row mean that the connection is dead."""
+    hold_us: int = 2 * SECOND_US
+    """How long a broken connection may take to come back before the link counts as down."""
+    settle_us: int = 20_000
+    """Link state must be unchanged for this long before a new tree is computed."""
+    settle_max_us: int = SECOND_US // 2
+    """A new tree is computed at the latest this long after the first change."""
+    done_delay_us: int = 5_000
+    """Acknowledgements of events are collected for this long."""
+    link_max: int = 65_536
+    """Events under way on any one link; shared out among the brokers as the window of each origin."""
+    outbox_max: int = 65_536
+    """Events a broker keeps for its publishers until everybody has them; publishers are refused beyond."""
+    span_max: int = 262_144
+    """Largest distance between the oldest event kept and the newest: bounds what others remember of us."""
+    mailbox_max: int = 65_536
+    """Events waiting for one client; the oldest is dropped, counted and noted beyond."""
+    routes_max: int = 65_536
+    """Topics whose route is remembered."""
+    forget_us: int = 3600 * SECOND_US
+    """A broker that has been away for this long is forgotten, with what was kept for it."""
+
+    def check(self) -> None:
+        """Raise `SettingsError` naming the key that cannot work."""
+        for key in self.__struct_fields__:
+            value = getattr(self, key)
+            if isinstance(value, int) and value < 1:
+                raise SettingsError(f"settings.{key}", f"must be at least 1, not {value}")
+        if not self.network:
+            raise SettingsError("settings.network", "must not be empty: every broker of a network carries its name")
+        if self.hold_us < self.heartbeat_us:
+            raise SettingsError("settings.hold_us", "must not be shorter than settings.heartbeat_us")
+        if self.settle_max_us < self.settle_us:
+            raise SettingsError("settings.settle_max_us", "must not be shorter than settings.settle_us")

@@ -1,0 +1,159 @@
+"""What travels between brokers.
+
+Two kinds of frame share a connection. *Connection frames* (`Hello`, `Alive`) manage it and are not numbered.
+Every other message is a *session frame*: its sequence number is its position in the link session, counted by both
+ends, so that after a broken connection the sender resumes at exactly the frame the receiver names in its `Hello`.
+
+Fields are only ever appended, with a default: an older reader ignores what it does not know, a newer one fills in.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from latecomer.model.event import Event
+from latecomer.model.filters import Filter
+from latecomer.model.ids import BrokerId
+
+PROTOCOL = 1
+Version = str
+"""Name of a tree: the digest of the link state it was computed from. Equal names, equal trees."""
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
+    """First frame of a connection in each direction: who I am, and how far I am in the session we may share."""
+
+    network: str
+    broker: BrokerId
+    protocol: int
+    boot: int
+    number: int
+    known_boot: int = 0
+    known_number: int = 0
+    received: int = 0
+
+
+class Alive(msgspec.Struct, frozen=True, tag="alive", array_like=True):
+    """Heartbeat and acknowledgement: every session frame up to `received` has arrived."""
+
+    received: int
+
+
+class Neighbour(msgspec.Struct, frozen=True, array_like=True):
+    """One end's view of a link: the neighbour, which of its lives is meant, and the cost of the link."""
+
+    broker: BrokerId
+    boot: int
+    cost_us: int
+
+
+class LinkState(msgspec.Struct, frozen=True, array_like=True, cache_hash=True):
+    """What one broker says of its own links; newer is the larger (boot, seq)."""
+
+    broker: BrokerId
+    boot: int
+    seq: int
+    epoch: int
+    neighbours: tuple[Neighbour, ...]
+
+
+class LinkStates(msgspec.Struct, frozen=True, tag="link-states", array_like=True):
+    """Flooded: link states that are new to the receiver as far as the sender knows."""
+
+    states: tuple[LinkState, ...]
+
+
+class Summary(msgspec.Struct, frozen=True, tag="summary", array_like=True):
+    """At the start of a session: what the sender knows, as (broker, boot, seq); answered with what is newer."""
+
+    entries: tuple[tuple[BrokerId, int, int], ...]
+
+
+class Adopted(msgspec.Struct, frozen=True, tag="adopted", array_like=True):
+    """The sender now uses this tree; its tables are not complete until it says so."""
+
+    version: Version
+
+
+class Subscribe(msgspec.Struct, frozen=True, tag="subscribe", array_like=True):
+    """The sender's side of the tree wants these, beside what it wanted before."""
+
+    filters: tuple[Filter, ...]
+
+
+class Unsubscribe(msgspec.Struct, frozen=True, tag="unsubscribe", array_like=True):
+    """The sender's side of the tree no longer asks for these."""
+
+    filters: tuple[Filter, ...]
+
+
+class Advertise(msgspec.Struct, frozen=True, tag="advertise", array_like=True):
+    """Publishers on the sender's side will publish these; `number` counts the changes told on this link."""
+
+    filters: tuple[Filter, ...]
+    number: int
+
+
+class Unadvertise(msgspec.Struct, frozen=True, tag="unadvertise", array_like=True):
+    """Publishers on the sender's side have stopped publishing these."""
+
+    filters: tuple[Filter, ...]
+    number: int
+
+
+class Confirm(msgspec.Struct, frozen=True, tag="confirm", array_like=True):
+    """Everybody behind the sender knows the advertisements up to `number`; their subscriptions went before this."""
+
+    number: int
+
+
+class AdvertisementsComplete(msgspec.Struct, frozen=True, tag="advertisements-complete", array_like=True):
+    """The sender's advertisements for this tree have all been told."""
+
+    version: Version
+
+
+class Complete(msgspec.Struct, frozen=True, tag="complete", array_like=True):
+    """The sender's subscriptions for this tree have all been told: events may flow towards it."""
+
+    version: Version
+
+
+class Publication(msgspec.Struct, frozen=True, tag="publication", array_like=True):
+    """An event on its way along the tree.
+
+    `floor`: the origin no longer keeps anything below it, so nothing below it will ever come again.
+    `only`: meant for these brokers alone (they were away when the others got it).
+    `flooded`: outside every confirmed advertisement, so it follows every link of the tree.
+    """
+
+    event: Event
+    floor: int
+    only: tuple[BrokerId, ...] = ()
+    flooded: bool = False
+
+
+class Done(msgspec.Struct, frozen=True, tag="done", array_like=True):
+    """Every broker on the sender's side that wants these events of `origin` has them, safely."""
+
+    origin: BrokerId
+    epoch: int
+    seqs: tuple[int, ...]
+
+
+ConnectionFrame = Hello | Alive
+SessionFrame = (
+    LinkStates
+    | Summary
+    | Adopted
+    | Subscribe
+    | Unsubscribe
+    | Advertise
+    | Unadvertise
+    | Confirm
+    | AdvertisementsComplete
+    | Complete
+    | Publication
+    | Done
+)
+LinkMessage = ConnectionFrame | SessionFrame

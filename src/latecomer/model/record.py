@@ -1,0 +1,58 @@
+"""Record: one line of a broker's event log, the artefact that joins the network to Spark.
+
+The core notes records; drivers write them down as Parquet segments (`latecomer.eventlog`), transcripts print them,
+checkers read them. Payloads are never in it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from latecomer.model.ids import BrokerId, ClientId, Instant
+
+
+class Kind(StrEnum):
+    """What happened. One word per thing, in the past tense."""
+
+    STARTED = "started"
+    SUBSCRIBED = "subscribed"
+    UNSUBSCRIBED = "unsubscribed"
+    ADVERTISED = "advertised"
+    UNADVERTISED = "unadvertised"
+    CONNECTED = "connected"
+    DISCONNECTED = "disconnected"
+    PUBLISHED = "published"
+    REFUSED = "refused"
+    DELIVERED = "delivered"
+    DROPPED = "dropped"
+    PARKED = "parked"
+    LINKED = "linked"
+    UNLINKED = "unlinked"
+    REJECTED = "rejected"
+    TREE_ADOPTED = "tree-adopted"
+    TREE_READY = "tree-ready"
+    FORGOTTEN = "forgotten"
+
+
+class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One fact. Fields that do not apply keep their default, so that every kind has the same columns.
+
+    `cause` names the stimulus (broker, boot, step) whose handling produced the record: records of one step share it.
+    `event` is the identity of the publication concerned, the same at every broker. `hops` counts links from the
+    event's origin along the tree; -1 means it does not apply.
+    """
+
+    at_us: Instant
+    broker: BrokerId
+    kind: Kind
+    cause: str = ""
+    client: ClientId = ""
+    topic: str = ""
+    filter: str = ""
+    event: str = ""
+    peer: BrokerId = ""
+    hops: int = -1
+    count: int = 0
+    detail: str = ""

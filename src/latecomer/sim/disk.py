@@ -1,0 +1,50 @@
+"""A broker's disk in the simulator: what was written and made safe survives a crash, what was on its way does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from latecomer.core.effects import Drop, Put, Trim
+
+Key = int | str
+
+
+@dataclass(slots=True)
+class Disk:
+    """Tables of groups of keys, as the core's writes name them."""
+
+    tables: dict[str, dict[str, dict[Key, object]]] = field(default_factory=dict)
+
+    def apply(self, writes: list[Put | Drop | Trim]) -> None:
+        tables = self.tables
+        for write in writes:
+            table = tables.get(write.table)
+            if table is None:
+                table = tables[write.table] = {}
+            if type(write) is Put:
+                group = table.get(write.group)
+                if group is None:
+                    group = table[write.group] = {}
+                group[write.key] = write.value
+            elif type(write) is Drop:
+                group = table.get(write.group)
+                if group is not None:
+                    group.pop(write.key, None)
+                    if not group:
+                        del table[write.group]
+            else:
+                assert type(write) is Trim
+                self._trim(table, write)
+
+    @staticmethod
+    def _trim(table: dict[str, dict[Key, object]], trim: Trim) -> None:
+        group = table.get(trim.group)
+        if group is None:
+            return
+        for key in [key for key in group if isinstance(key, int) and key < trim.below]:
+            del group[key]
+        if not group:
+            del table[trim.group]
+
+    def rows(self) -> int:
+        return sum(len(group) for table in self.tables.values() for group in table.values())

@@ -1,0 +1,65 @@
+"""Wires between simulated brokers: ordered, with latency, and able to fail in every way a connection can.
+
+A wire carries one connection at a time. A *break* ends it: what was under way is gone, and both ends are told, or
+neither if it is silent. A *deaf* direction loses everything on the present connection: a real connection never loses a
+frame and then goes on, so nothing more arrives until an end gives up. A *stall* only delays.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from latecomer.messages.link import LinkMessage
+from latecomer.model.ids import BrokerId, Instant
+
+Batch = tuple[int, list[LinkMessage]]
+"""The connection it travels on, and the frames."""
+
+
+@dataclass(slots=True)
+class Way:
+    """One direction of a wire."""
+
+    sender: BrokerId
+    receiver: BrokerId
+    under_way: deque[Batch] = field(default_factory=deque)
+    last_arrival: Instant = 0
+    doomed: int = 0
+    """Number of the connection that silently loses everything in this direction."""
+    stalled_until: Instant = 0
+
+
+@dataclass(slots=True)
+class Wire:
+    """A link between two brokers. `connection` counts connections; `open` says whether the last one still is."""
+
+    a: BrokerId
+    b: BrokerId
+    latency_us: int
+    jitter_us: int = 0
+    connection: int = 0
+    open: bool = False
+    blocked_until: Instant = 0
+    """No new connection before."""
+    attempt_at: Instant | None = None
+    ways: dict[BrokerId, Way] = field(init=False)
+    """By sender."""
+
+    def __post_init__(self) -> None:
+        self.ways = {self.a: Way(self.a, self.b), self.b: Way(self.b, self.a)}
+
+    def other(self, end: BrokerId) -> BrokerId:
+        return self.b if end == self.a else self.a
+
+    def arrival(self, sender: BrokerId, now: Instant, delay_us: Callable[[int], int]) -> tuple[Instant, bool]:
+        """When what is sent now arrives, and whether it shares the journey of what was sent before."""
+        way = self.ways[sender]
+        latency = self.latency_us + (delay_us(self.jitter_us) if self.jitter_us else 0)
+        at = max(now + latency, way.stalled_until)
+        if at <= way.last_arrival:
+            at = way.last_arrival
+            return at, bool(way.under_way) and way.under_way[-1][0] == self.connection
+        way.last_arrival = at
+        return at, False

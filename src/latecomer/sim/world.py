@@ -1,0 +1,360 @@
+"""Brokers in virtual time: the simulator's driver.
+
+One heap of (instant, order, what, with what). Everything that happens, happens here, in an order that follows from
+the seed alone. The driver performs the core's effects exactly as its contract says; faults are methods; observers are
+told what happened and cannot change it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from latecomer.core.broker import Broker
+from latecomer.core.effects import Accept, Deliver, Disconnect, Effect, Note, Persist, Refuse, Send
+from latecomer.core.inputs import Input, LinkConnected, LinkDisconnected, LinkReceived, Started, Woken
+from latecomer.core.settings import BrokerSettings
+from latecomer.messages.link import LinkMessage
+from latecomer.model.event import Event
+from latecomer.model.ids import BrokerId, ClientId, Instant
+from latecomer.model.record import Record
+from latecomer.model.topology import Topology
+from latecomer.sim.disk import Disk
+from latecomer.sim.network import Wire
+
+if TYPE_CHECKING:
+    from random import Random
+
+RECONNECT_US = 100_000
+"""How long an end waits before it tries a broken connection again."""
+
+
+class Observer(Protocol):
+    """Somebody who watches from outside."""
+
+    def noted(self, record: Record) -> None: ...
+    def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None: ...
+    def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None: ...
+
+
+class ClientSide(Protocol):
+    """Where the clients of the simulated network live."""
+
+    def accepted(self, client: ClientId, token: int, event: Event) -> None: ...
+    def refused(self, client: ClientId, token: int, reason: str) -> None: ...
+    def delivered(self, client: ClientId, number: int, event: Event) -> None: ...
+    def broker_started(self, broker: BrokerId, kept_disk: bool) -> None: ...
+
+
+@dataclass(slots=True)
+class Node:
+    """A place where a broker runs, or lies dead beside its disk."""
+
+    id: BrokerId
+    neighbours: dict[BrokerId, int]
+    disk: Disk = field(default_factory=Disk)
+    core: Broker | None = None
+    boot: int = 0
+    timer: Instant | None = None
+    paused_until: Instant = 0
+    inbox: deque[Input] = field(default_factory=deque)
+    """What came while it was paused."""
+    disk_us: int = 0
+    writing: bool = False
+    held: deque[Effect] = field(default_factory=deque)
+    """Effects that wait for the disk."""
+
+
+class World:
+    """A network of brokers and the time they live in."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        settings: BrokerSettings,
+        random: Random,
+        *,
+        jitter_us: int = 0,
+        disk_us: int = 0,
+        transport: Callable[[Sequence[LinkMessage]], list[LinkMessage]] | None = None,
+    ) -> None:
+        self.now: Instant = 0
+        self.random = random
+        self.settings = settings
+        self.topology = topology
+        self.transport = transport
+        self.observers: list[Observer] = []
+        self.clients: ClientSide | None = None
+        self.counts: Counter[type] = Counter()
+        self.steps = 0
+        self._heap: list[tuple[Instant, int, Callable[..., object], Any]] = []
+        self._order = 0
+        self._boots = 0
+        neighbours: dict[BrokerId, dict[BrokerId, int]] = {node.id: {} for node in topology.nodes}
+        self.wires: dict[tuple[BrokerId, BrokerId], Wire] = {}
+        for link in topology.links:
+            neighbours[link.a][link.b] = neighbours[link.b][link.a] = link.latency_us
+            wire = Wire(link.a, link.b, link.latency_us, jitter_us)
+            self.wires[link.a, link.b] = self.wires[link.b, link.a] = wire
+        self.nodes = {id: Node(id, peers, disk_us=disk_us) for id, peers in neighbours.items()}
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def at(self, instant: Instant, what: Callable[..., object], *arguments: object) -> None:
+        """Let something happen at an instant."""
+        self._order += 1
+        heapq.heappush(self._heap, (instant, self._order, what, arguments))
+
+    def run(self, until: Instant) -> None:
+        """Let time pass."""
+        heap = self._heap
+        pop = heapq.heappop
+        while heap and heap[0][0] <= until:
+            self.now, _, what, arguments = pop(heap)
+            what(*arguments)
+        self.now = max(self.now, until)
+
+    # -- brokers -----------------------------------------------------------------------------------------------------
+
+    def start_all(self) -> None:
+        for node in self.nodes.values():
+            self.start(node.id)
+
+    def start(self, id: BrokerId) -> None:
+        """Start a broker from whatever its disk holds."""
+        node = self.nodes[id]
+        if node.core is not None:
+            return
+        self._boots += 1
+        node.boot = self._boots
+        kept = bool(node.disk.tables)
+        node.core = Broker(id, self.settings, node.neighbours, node.boot, node.disk.tables)
+        node.timer = None
+        self._step(node, Started())
+        for peer in node.neighbours:
+            self._attempt_soon(self.wires[id, peer], 0)
+        if self.clients is not None:
+            self.clients.broker_started(id, kept)
+
+    def crash(self, id: BrokerId, *, keeps_disk: bool = True, silently: bool = False) -> None:
+        """Kill a broker. What it had not made safe is gone; with its disk, everything is."""
+        node = self.nodes[id]
+        if node.core is None:
+            return
+        for observer in self.observers:
+            observer.crashed(id, node.disk, keeps_disk)
+        node.core = None
+        node.held.clear()
+        node.inbox.clear()
+        node.writing = False
+        node.paused_until = 0
+        if not keeps_disk:
+            node.disk = Disk()
+        for peer in node.neighbours:
+            wire = self.wires[id, peer]
+            self._close(wire, told=() if silently else (peer,))
+
+    def pause(self, id: BrokerId, duration_us: int) -> None:
+        """Stop a broker without killing it: what comes in waits."""
+        node = self.nodes[id]
+        node.paused_until = max(node.paused_until, self.now + duration_us)
+        self.at(node.paused_until, self._resume, node, node.boot)
+
+    def _resume(self, node: Node, boot: int) -> None:
+        if node.core is None or node.boot != boot or self.now < node.paused_until:
+            return
+        waiting, node.inbox = node.inbox, deque()
+        for fact in waiting:
+            self.tell(node.id, fact)
+
+    def tell(self, id: BrokerId, fact: Input) -> bool:
+        """Hand a fact to a broker; False if it is dead."""
+        node = self.nodes[id]
+        if node.core is None:
+            return False
+        if node.paused_until > self.now:
+            node.inbox.append(fact)
+        else:
+            self._step(node, fact)
+        return True
+
+    def _step(self, node: Node, fact: Input) -> None:
+        core = node.core
+        assert core is not None
+        self.steps += 1
+        effects = core.step(self.now, fact)
+        if effects:
+            if node.writing:
+                node.held.extend(effects)
+            else:
+                self._perform(node, effects)
+        due = core.deadline()
+        if due is not None and (node.timer is None or due < node.timer) and node.core is core:
+            node.timer = due
+            self.at(due, self._wake, node, node.boot, due)
+
+    def _wake(self, node: Node, boot: int, due: Instant) -> None:
+        if node.core is None or node.boot != boot or node.timer != due:
+            return
+        if node.paused_until > self.now:
+            node.timer = node.paused_until
+            self.at(node.paused_until, self._wake, node, boot, node.paused_until)
+            return
+        node.timer = None
+        self._step(node, Woken())
+
+    # -- effects -----------------------------------------------------------------------------------------------------
+
+    def _perform(self, node: Node, effects: Sequence[Effect]) -> None:
+        for position, effect in enumerate(effects):
+            kind = type(effect)
+            if kind is Send:
+                self._send(node.id, effect.peer, effect.frames)  # type: ignore[union-attr]
+            elif kind is Persist:
+                writes = effect.writes  # type: ignore[union-attr]
+                if node.disk_us == 0:
+                    node.disk.apply(writes)
+                    continue
+                node.writing = True
+                node.held.extend(effects[position + 1 :])
+                self.at(self.now + node.disk_us, self._written, node, node.boot, writes)
+                return
+            elif kind is Note:
+                for observer in self.observers:
+                    observer.noted(effect.record)  # type: ignore[union-attr]
+            elif kind is Disconnect:
+                self._close(self.wires[node.id, effect.peer], told=(effect.peer,))  # type: ignore[union-attr]
+            elif self.clients is not None:
+                self._answer_client(effect)
+
+    def _answer_client(self, effect: Effect) -> None:
+        assert self.clients is not None
+        if type(effect) is Deliver:
+            self.clients.delivered(effect.client, effect.number, effect.event)
+        elif type(effect) is Accept:
+            self.clients.accepted(effect.client, effect.token, effect.event)
+        elif type(effect) is Refuse:
+            self.clients.refused(effect.client, effect.token, effect.reason)
+
+    def _written(self, node: Node, boot: int, writes: list[Any]) -> None:
+        if node.core is None or node.boot != boot:
+            return
+        node.disk.apply(writes)
+        node.writing = False
+        held, node.held = node.held, deque()
+        while held:
+            effect = held.popleft()
+            self._perform(node, (effect,))
+            if node.writing:
+                node.held.extend(held)
+                return
+
+    # -- wires -------------------------------------------------------------------------------------------------------
+
+    def _send(self, sender: BrokerId, receiver: BrokerId, frames: list[LinkMessage]) -> None:
+        wire = self.wires[sender, receiver]
+        if not wire.open:
+            return
+        for observer in self.observers:
+            observer.sent(self.now, sender, receiver, frames)
+        counts = self.counts
+        for frame in frames:
+            counts[type(frame)] += 1
+        way = wire.ways[sender]
+        if way.doomed == wire.connection:
+            return
+        at, joins = wire.arrival(sender, self.now, self._delay)
+        if joins:
+            way.under_way[-1][1].extend(frames)
+            return
+        way.under_way.append((wire.connection, list(frames)))
+        self.at(at, self._arrive, wire, sender)
+
+    def _delay(self, jitter_us: int) -> int:
+        return self.random.randrange(jitter_us)
+
+    def _arrive(self, wire: Wire, sender: BrokerId) -> None:
+        connection, frames = wire.ways[sender].under_way.popleft()
+        if not wire.open or connection != wire.connection or wire.ways[sender].doomed == connection:
+            return
+        if self.transport is not None:
+            frames = self.transport(frames)
+        self.tell(wire.other(sender), LinkReceived(sender, frames))
+
+    def _close(self, wire: Wire, *, told: Sequence[BrokerId]) -> None:
+        """End a connection; `told` are the ends that learn of it, if word still gets through to them."""
+        if not wire.open:
+            return
+        wire.open = False
+        for end in told:
+            if wire.ways[wire.other(end)].doomed != wire.connection:
+                self.at(self.now, self.tell, end, LinkDisconnected(wire.other(end)))
+        self._attempt_soon(wire, RECONNECT_US)
+
+    def _attempt_soon(self, wire: Wire, wait_us: int) -> None:
+        at = self.now + wait_us
+        if wire.attempt_at is None or wire.attempt_at > at:
+            wire.attempt_at = at
+            self.at(at, self._attempt, wire, at)
+
+    def _attempt(self, wire: Wire, at: Instant) -> None:
+        if wire.attempt_at != at:
+            return
+        wire.attempt_at = None
+        if wire.open:
+            return
+        if self.nodes[wire.a].core is None or self.nodes[wire.b].core is None:
+            return  # a broker that starts makes its own attempts
+        if wire.blocked_until > self.now:
+            self._attempt_soon(wire, wire.blocked_until - self.now)
+            return
+        wire.connection += 1
+        wire.open = True
+        self.tell(wire.a, LinkConnected(wire.b))
+        if wire.open:
+            self.tell(wire.b, LinkConnected(wire.a))
+
+    # -- faults on wires ---------------------------------------------------------------------------------------------
+
+    def break_wire(self, a: BrokerId, b: BrokerId, duration_us: int, *, silently: bool = False) -> None:
+        """No connection between two brokers for a while. Silently: neither is told that the present one is dead."""
+        wire = self.wires[a, b]
+        wire.blocked_until = max(wire.blocked_until, self.now + duration_us)
+        self._close(wire, told=() if silently else (a, b))
+
+    def deafen(self, sender: BrokerId, receiver: BrokerId) -> None:
+        """The present connection silently loses everything in one direction."""
+        wire = self.wires[sender, receiver]
+        wire.ways[sender].doomed = wire.connection
+
+    def stall(self, sender: BrokerId, receiver: BrokerId, duration_us: int) -> None:
+        """What is sent from now on arrives after the stall, in order."""
+        wire = self.wires[sender, receiver]
+        wire.ways[sender].stalled_until = max(wire.ways[sender].stalled_until, self.now + duration_us)
+
+    def partition(self, side: Sequence[BrokerId], duration_us: int, *, silently: bool = False) -> None:
+        """Cut every wire between one side and the rest."""
+        inside = dict.fromkeys(side)
+        for link in self.topology.links:
+            if (link.a in inside) != (link.b in inside):
+                self.break_wire(link.a, link.b, duration_us, silently=silently)
+
+    def heal(self) -> None:
+        """Take back every fault: brokers run, wires work."""
+        for wire in self.wires.values():
+            wire.blocked_until = 0
+            for way in wire.ways.values():
+                way.stalled_until = 0
+        for node in self.nodes.values():
+            node.paused_until = min(node.paused_until, self.now)
+            if node.core is None:
+                self.start(node.id)
+            else:
+                self._resume(node, node.boot)
+        for link in self.topology.links:
+            wire = self.wires[link.a, link.b]
+            if not wire.open:
+                self._attempt_soon(wire, 0)

@@ -1,0 +1,24 @@
+"""What all tests share: how hypothesis searches, and what a machine may lack."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+EVERYTHING = os.environ.get("LATECOMER_TEST_ALL", "") not in ("", "0")
+
+# A busy machine is not a failing test: no deadline, no complaint about slow draws.
+settings.register_profile("here", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+# The same examples in every run: a change is judged by what it changed, not by luck.
+settings.register_profile("everything", settings.get_profile("here"), derandomize=True)
+settings.load_profile("everything" if EVERYTHING or os.environ.get("CI") else "here")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs"):
+        for program in marker.args:
+            if shutil.which(program) is None:
+                (pytest.fail if EVERYTHING else pytest.skip)(f"needs the program {program}")

@@ -80,7 +80,7 @@ class Broker:
         self.neighbours = Neighbours(id, settings, self.orders, self._link_up, self._link_down)
         for peer, cost_us in neighbours.items():
             self.neighbours.add(peer, cost_us)
-        self.link_states = LinkStateDatabase(id, boot, epoch)
+        self.link_states = LinkStateDatabase(id, boot)
         send = self.neighbours.send
         self.interest = Interest(id, settings.routing, send, self._tables_changed, self._tree_ready, self._tree_lost)
         self.clients = Clients(self.orders, self.interest, settings.mailbox_max)
@@ -96,6 +96,7 @@ class Broker:
             self.link_states,
             send,
             self.neighbours.backlog,
+            len(neighbours),
         )
         self._tree_due: Instant | None = None
         self._tree_latest: Instant = 0
@@ -155,10 +156,10 @@ class Broker:
 
     def _started(self, _: Started) -> None:
         disk, self._disk = self._disk, {}
-        self.orders.note(Kind.STARTED, count=self.link_states.epoch)
-        self.orders.writes.append(Put("meta", "", "epoch", self.link_states.epoch))
+        self.orders.note(Kind.STARTED, count=self.events.epoch)
+        self.orders.writes.append(Put("meta", "", "epoch", self.events.epoch))
         for member in self._members:
-            self.link_states.absent_since[member] = self.orders.now
+            self.link_states.remember(member, self.orders.now)
         self._announce_links()
         self._adopt_tree()
         self.clients.recover(disk)
@@ -246,7 +247,7 @@ class Broker:
         self._forget_later()
         if self.interest.tree is not None and self.interest.tree.version == tree.version:
             return
-        for member in tree.parent:
+        for member in self.link_states.states:
             if member not in self._members:
                 self._members[member] = None
                 self.orders.writes.append(Put("member", "", member, True))

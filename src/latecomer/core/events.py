@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from latecomer.core.clients import Clients, Disk
-from latecomer.core.effects import Accept, Drop, Put, Refuse, Trim
+from latecomer.core.effects import Accept, Drop, Put, Refuse
 from latecomer.core.inputs import Published
 from latecomer.core.interest import Interest
 from latecomer.core.linkstate import LinkStateDatabase
@@ -57,6 +57,8 @@ class Events:
     send: Callable[[BrokerId, SessionFrame], None]
     backlog: Callable[[BrokerId], int]
     """Frames that wait for a neighbour's acknowledgement."""
+    neighbour_count: int
+    """Links this broker should have."""
     outbox: Outbox = field(default_factory=Outbox)
     seen: Seen = field(default_factory=Seen)
     transit: dict[EventId, list[BrokerId]] = field(default_factory=dict)
@@ -79,10 +81,9 @@ class Events:
             event = entries[seq]
             assert isinstance(event, Event)
             self.outbox.add(event)
-        for group, numbers in disk.get("seen", {}).items():
-            origin, _, epoch = group.rpartition(".")
-            for number in numbers:
-                self.seen.add(origin, int(epoch), int(number))
+        for origin, newest in disk.get("seen", {}).get("", {}).items():
+            assert isinstance(newest, tuple)
+            self.seen.newest[str(origin)] = newest
 
     # -- publishing ------------------------------------------------------------------------------------------------
 
@@ -131,7 +132,7 @@ class Events:
     def _make_room(self) -> bool:
         """Whether one more event can be kept; what is kept only for absent brokers has to give way first."""
         outbox, settings = self.outbox, self.settings
-        while len(outbox.entries) >= settings.outbox_max or outbox.next_seq - outbox.floor >= settings.span_max:
+        while len(outbox.entries) >= settings.outbox_max:
             seq = outbox.oldest_parked()
             if seq is None:
                 return False
@@ -157,8 +158,6 @@ class Events:
         tree = self.interest.tree
         assert tree is not None
         self.window = max(1, self.settings.link_max // len(tree.parent))
-        for origin, epoch in self.seen.keep_epochs(tree.epochs):
-            self.orders.writes.append(Trim("seen", f"{origin}.{epoch}", 1 << 62))
         self.outbox.restart(tree.parent)
         self.pump()
 
@@ -181,13 +180,13 @@ class Events:
                 continue
             entry.waiting = peers
             outbox.under_way[event.id.seq] = None
-            publication = Publication(event, outbox.floor, entry.only, flooded)
+            publication = Publication(event, entry.only, flooded)
             for peer in peers:
                 self.send(peer, publication)
         while self.fleeting:
             event = self.fleeting.popleft()
             flooded = self._must_flood(event)
-            publication = Publication(event, 0, (), flooded)
+            publication = Publication(event, (), flooded)
             self._send_fleeting(publication, self._next_peers(event, "", (), flooded))
 
     def _must_flood(self, event: Event) -> bool:
@@ -214,7 +213,9 @@ class Events:
     def _finish(self, entry: Entry) -> None:
         """Every reachable broker has it."""
         seq = entry.event.id.seq
-        if self.outbox.finish(entry, self.link_states.absent_since):
+        if len(self.interest.peers) == 0 and self.neighbour_count:
+            entry.alone = True
+        elif self.outbox.finish(entry, self.link_states.absent_since):
             self.orders.writes.append(Drop("outbox", "", seq))
         else:
             self.orders.note(Kind.PARKED, event=str(entry.event.id), detail=", ".join(entry.needs or ()))
@@ -247,13 +248,9 @@ class Events:
                 self._deliver(clients, event)
             return
         id = event.id
-        if (not only or self.broker in only) and (clients := route.clients_for(event.attributes)):
-            if self.seen.add(id.origin, id.epoch, id.seq):
-                self.orders.writes.append(Put("seen", f"{id.origin}.{id.epoch}", id.seq, True))
-                self._deliver(clients, event)
-            floor = self.seen.raise_floor(id.origin, id.epoch, publication.floor)
-            if floor is not None:
-                self.orders.writes.append(Trim("seen", f"{id.origin}.{id.epoch}", floor))
+        if (not only or self.broker in only) and (clients := route.clients_for(event.attributes)) and self.seen.add(id):
+            self.orders.writes.append(Put("seen", "", id.origin, (id.epoch, id.seq)))
+            self._deliver(clients, event)
         if not peers:
             self._report(peer, id)
             return

@@ -8,8 +8,9 @@ Theory of operation.
 3. When all its tree neighbours have completed, the broker is *ready*: its tables say exactly what is wanted behind each
    link. An event is forwarded, and its completion is reported, only by ready brokers. By the order of frames on a
    link, a neighbour of a ready broker is ready when the first event arrives.
-4. A neighbour that adopts another tree makes us unready; its tree will reach us, or we are cut off from it and will hear
-   of that: either way we adopt another tree too.
+4. A neighbour that leaves our tree, or a link session of it that is lost, *spoils* the tree: events may be lost on
+   the way, so it must not become ready again. The neighbour's tree will reach us, or we are cut off from it and will
+   hear of that: either way we adopt another tree too, and origins send again what is not done.
 
 Within a link session both ends remember what was told, so every change, also that to another tree, is told as a
 difference. Additions go before removals, so no event falls between a filter and the one that covers it.
@@ -73,6 +74,8 @@ class Interest:
     peers: list[BrokerId] = field(default_factory=list)
     """Neighbours in the tree."""
     ready: bool = False
+    spoiled: bool = False
+    """Something of this tree was lost: it cannot become ready (again), another one is on its way."""
     links: dict[BrokerId, PeerTables] = field(default_factory=dict)
     """Every neighbour with a link session, in the tree or not."""
     confirmations: Confirmations = field(default_factory=Confirmations)
@@ -90,15 +93,16 @@ class Interest:
         self.links[peer] = PeerTables()
         if self.tree is not None:
             self.send(peer, Adopted(self.tree.version))
-        self._unready_if_peer(peer)
+        self._spoil_if_peer(peer)
 
     def link_down(self, peer: BrokerId) -> None:
         self.links.pop(peer, None)
-        self._unready_if_peer(peer)
+        self._spoil_if_peer(peer)
 
     def adopt(self, tree: Tree) -> None:
         """Use another tree from now on."""
-        self._become_unready()
+        self._spoil()
+        self.spoiled = False
         self.tree = tree
         self.peers = tree.peers(self.broker)
         self.confirmations.clear()
@@ -130,11 +134,13 @@ class Interest:
         for filter in theirs.subscriptions:
             self.subscriptions.add(peer, filter)
 
-    def _unready_if_peer(self, peer: BrokerId) -> None:
+    def _spoil_if_peer(self, peer: BrokerId) -> None:
         if peer in self.peers:
-            self._become_unready()
+            self._spoil()
 
-    def _become_unready(self) -> None:
+    def _spoil(self) -> None:
+        """Give this tree up: what was under way in it may be lost, and its origins will not know before the next."""
+        self.spoiled = True
         if self.ready:
             self.ready = False
             self.became_unready()
@@ -151,7 +157,7 @@ class Interest:
     def _progress(self) -> None:
         """Complete what can be completed; get ready when everything is."""
         assert self.tree is not None
-        if self.ready:
+        if self.ready or self.spoiled:
             return
         tables = [self._speaks_for_tree(peer) for peer in self.peers]
         uses_advertisements = self.routing.advertisements
@@ -180,9 +186,10 @@ class Interest:
 
     def on_adopted(self, peer: BrokerId, frame: Adopted) -> None:
         theirs = self.links[peer]
+        if self._speaks_for_tree(peer) is not None:
+            self._spoil()  # it leaves our tree; a name never comes back
         theirs.adopted = frame.version
         theirs.advertisements_complete = theirs.complete = False
-        self._unready_if_peer(peer)
         if self._speaks_for_tree(peer) is not None:
             self._progress()
 

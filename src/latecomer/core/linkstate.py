@@ -15,16 +15,20 @@ class LinkStateDatabase:
 
     broker: BrokerId
     boot: int
-    epoch: int
     states: dict[BrokerId, LinkState] = field(default_factory=dict)
     absent_since: dict[BrokerId, Instant] = field(default_factory=dict)
     """Known brokers that cannot be reached, and since when."""
     _seq: int = 0
 
+    def remember(self, broker: BrokerId, now: Instant) -> None:
+        """A broker known from before a restart, and not heard of since: an empty state that anything replaces."""
+        self.states[broker] = LinkState(broker, 0, 0, ())
+        self.absent_since[broker] = now
+
     def originate(self, neighbours: Iterable[Neighbour]) -> LinkState:
         """Say anew which links this broker has."""
         self._seq += 1
-        state = LinkState(self.broker, self.boot, self._seq, self.epoch, tuple(neighbours))
+        state = LinkState(self.broker, self.boot, self._seq, tuple(neighbours))
         self.states[self.broker] = state
         return state
 
@@ -46,7 +50,7 @@ class LinkStateDatabase:
     def newer_than(self, summary: Summary) -> tuple[LinkState, ...]:
         """What the sender of the summary does not know yet."""
         theirs = {broker: (boot, seq) for broker, boot, seq in summary.entries}
-        return tuple(s for s in self.states.values() if theirs.get(s.broker, (0, 0)) < (s.boot, s.seq))
+        return tuple(s for s in self.states.values() if theirs.get(s.broker, (-1, -1)) < (s.boot, s.seq))
 
     def mark_absent(self, reachable: Mapping[BrokerId, object], now: Instant) -> None:
         """Note who can be reached and since when the others cannot."""

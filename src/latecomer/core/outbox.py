@@ -3,8 +3,9 @@
 The origin alone is answerable for an event. Brokers on the way keep nothing on disk: when the tree changes, or one of
 them dies, the origin sends again what is not reported done, in order, and receivers drop what they have seen.
 
-An entry is *queued* (to be sent in this tree), *under way* (sent, not yet done) or *parked* (done in a tree that lacked
-some known brokers; `needs` names them, and the event goes out again, to them only, when they are back).
+An entry is *queued* (to be sent in this tree), *under way* (sent, not yet done) or *parked*: done in a tree that lacked
+some known brokers (`needs` names them, and the event goes out again, to them only, when they are back), or published
+while the origin was alone and may not have known who else there is (`alone`: it goes out to everybody).
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ class Entry:
     """Those of them that this tree reaches; empty: everybody."""
     waiting: list[BrokerId] = field(default_factory=list)
     """Tree neighbours that have not reported it done."""
+    alone: bool = False
 
     @property
     def parked(self) -> bool:
-        return self.needs is not None and not self.only
+        return self.alone or (self.needs is not None and not self.only)
 
 
 @dataclass(slots=True)
@@ -47,7 +49,6 @@ class Outbox:
     entries: dict[int, Entry] = field(default_factory=dict)
     queue: deque[int] = field(default_factory=deque)
     under_way: dict[int, None] = field(default_factory=dict)
-    _floor: int = 1
 
     def take_seq(self) -> int:
         seq = self.next_seq
@@ -58,13 +59,6 @@ class Outbox:
         self.entries[event.id.seq] = Entry(event)
         self.queue.append(event.id.seq)
 
-    @property
-    def floor(self) -> int:
-        """Nothing below this number will be sent again."""
-        while self._floor < self.next_seq and self._floor not in self.entries:
-            self._floor += 1
-        return self._floor
-
     def restart(self, reachable: Container[BrokerId]) -> None:
         """Another tree is ready: queue everything that somebody in it may lack, oldest first."""
         self.under_way.clear()
@@ -72,6 +66,7 @@ class Outbox:
         for seq, entry in self.entries.items():
             entry.waiting = []
             entry.only = ()
+            entry.alone = False
             if entry.needs is not None:
                 entry.only = tuple(broker for broker in entry.needs if broker in reachable)
                 if not entry.only:
@@ -109,9 +104,6 @@ class Outbox:
         return True
 
     def oldest_parked(self) -> int | None:
-        oldest = self.floor
-        if oldest in self.entries and self.entries[oldest].parked:
-            return oldest
         for seq, entry in self.entries.items():
             if entry.parked:
                 return seq

@@ -1,56 +1,27 @@
-"""Which events this broker has had, so that none is handed to a client twice.
+"""Which events this broker has had, so that none is handed to a client twice or out of order.
 
-Per origin and epoch: the numbers seen, down to the origin's floor. The origin bounds the distance between its floor and
-its newest event (`span_max`), so the memory is bounded, and nothing has to be guessed from age.
+An origin sends its events in order, and sends again in order from the oldest that is not done (`outbox`). So whatever
+this broker is owed comes for the first time in order, and the newest number per origin says it all: what is not newer
+has been handed out, or was not asked for when its turn was. One pair of numbers per origin, whatever happens.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from latecomer.model.ids import BrokerId
-
-TRIM_EVERY = 256
-"""The floor must rise by this much before numbers below it are cleared away."""
-
-
-@dataclass(slots=True)
-class _Window:
-    floor: int = 0
-    numbers: set[int] = field(default_factory=set)
+from latecomer.model.ids import BrokerId, EventId
 
 
 @dataclass(slots=True)
 class Seen:
-    """A window of numbers for each (origin, epoch)."""
+    """The newest event had from each origin, as (epoch, sequence number)."""
 
-    _windows: dict[tuple[BrokerId, int], _Window] = field(default_factory=dict)
+    newest: dict[BrokerId, tuple[int, int]] = field(default_factory=dict)
 
-    def add(self, origin: BrokerId, epoch: int, seq: int) -> bool:
+    def add(self, id: EventId) -> bool:
         """Whether the event is new."""
-        window = self._windows.get((origin, epoch))
-        if window is None:
-            window = self._windows[origin, epoch] = _Window()
-        if seq < window.floor or seq in window.numbers:
+        stamp = (id.epoch, id.seq)
+        if stamp <= self.newest.get(id.origin, (0, 0)):
             return False
-        window.numbers.add(seq)
+        self.newest[id.origin] = stamp
         return True
-
-    def raise_floor(self, origin: BrokerId, epoch: int, floor: int) -> int | None:
-        """Clear away what will not come again; the floor to write down, if it is time."""
-        window = self._windows.get((origin, epoch))
-        if window is None or floor < window.floor + TRIM_EVERY:
-            return None
-        window.floor = floor
-        window.numbers = {number for number in window.numbers if number >= floor}
-        return floor
-
-    def keep_epochs(self, epochs: dict[BrokerId, int]) -> list[tuple[BrokerId, int]]:
-        """Forget epochs that have ended (their origin lost its disk and began another); returns them."""
-        ended = [(origin, epoch) for origin, epoch in self._windows if epochs.get(origin, epoch) > epoch]
-        for key in ended:
-            del self._windows[key]
-        return ended
-
-    def __len__(self) -> int:
-        return sum(len(window.numbers) for window in self._windows.values())

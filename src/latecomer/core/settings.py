@@ -29,8 +29,6 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Events under way on any one link; shared out among the brokers as the window of each origin."""
     outbox_max: int = 65_536
     """Events a broker keeps for its publishers until everybody has them; publishers are refused beyond."""
-    span_max: int = 262_144
-    """Largest distance between the oldest event kept and the newest: bounds what others remember of us."""
     mailbox_max: int = 65_536
     """Events waiting for one client; the oldest is dropped, counted and noted beyond."""
     routes_max: int = 65_536

@@ -28,8 +28,6 @@ class Tree:
     """In order of distance from the root."""
     children: dict[BrokerId, list[BrokerId]]
     depth: dict[BrokerId, int]
-    epochs: dict[BrokerId, int]
-    """The epoch in which each broker numbers its events; an older one will not be heard of again."""
     _hops: dict[tuple[BrokerId, BrokerId], int] = field(default_factory=dict)
 
     def peers(self, broker: BrokerId) -> list[BrokerId]:
@@ -125,5 +123,4 @@ def spanning_tree(view: tuple[LinkState, ...], root_wanted: BrokerId | None) -> 
         over = parent[broker]
         if over is not None:
             children[over].append(broker)
-    epochs = {state.broker: state.epoch for state in view}
-    return Tree(digest.hexdigest(), root, parent, children, depth, epochs)
+    return Tree(digest.hexdigest(), root, parent, children, depth)

@@ -53,7 +53,6 @@ class LinkState(msgspec.Struct, frozen=True, array_like=True, cache_hash=True):
     broker: BrokerId
     boot: int
     seq: int
-    epoch: int
     neighbours: tuple[Neighbour, ...]
 
 
@@ -122,13 +121,11 @@ class Complete(msgspec.Struct, frozen=True, tag="complete", array_like=True):
 class Publication(msgspec.Struct, frozen=True, tag="publication", array_like=True):
     """An event on its way along the tree.
 
-    `floor`: the origin no longer keeps anything below it, so nothing below it will ever come again.
     `only`: meant for these brokers alone (they were away when the others got it).
     `flooded`: outside every confirmed advertisement, so it follows every link of the tree.
     """
 
     event: Event
-    floor: int
     only: tuple[BrokerId, ...] = ()
     flooded: bool = False
 

@@ -1,8 +1,8 @@
 """Checkers: they watch the simulated network from outside and know nothing of how it works.
 
-*Promises* is the delivery oracle: an accepted event reaches every settled subscriber once and in order. *Agreement* compares,
-once the network is quiet, every table with what follows from the topology and the clients' wishes alone. *Bounds* looks
-at every queue. What a checker finds is a `Violation`; the run that has one prints its seed.
+*Promises* is the delivery oracle: an accepted event reaches every settled subscriber once and in order. *Agreement*
+compares, once the network is quiet, every table with what follows from the topology and the clients' wishes alone.
+`check_bounds` looks at every queue. What a checker finds is a `Violation`; the run that has one prints its seed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Receiver:
     ever: dict[Filter, None] = field(default_factory=dict)
     owed: dict[EventId, Event] = field(default_factory=dict)
     got: dict[EventId, None] = field(default_factory=dict)
-    newest: dict[tuple[BrokerId, int], int] = field(default_factory=dict)
+    newest: dict[tuple[BrokerId, int, bool], int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -100,7 +100,8 @@ class Promises:
         if event.id in receiver.got:
             self.duplicates += 1
             self.violate("twice", f"{client} got {event.id} twice")
-        source = (event.id.origin, event.id.epoch)
+        # [MQTT-4.6.0-6]: order is promised among events of the same quality of service.
+        source = (event.id.origin, event.id.epoch, event.reliable)
         if receiver.newest.get(source, 0) > event.id.seq:
             self.violate("order", f"{client} got {event.id} after {receiver.newest[source]}")
         receiver.newest[source] = max(event.id.seq, receiver.newest.get(source, 0))
@@ -252,7 +253,7 @@ def check_bounds(world: World, promises: Promises) -> dict[str, int]:
             "outbox": len(events.outbox.entries),
             "mailbox": max((len(box.waiting) for box in core.clients.mailboxes.values()), default=0),
             "transit": len(events.transit),
-            "seen": len(events.seen),
+            "seen": len(events.seen.newest),
             "held": len(node.held),
         }
         for name, size in sizes.items():
@@ -261,7 +262,7 @@ def check_bounds(world: World, promises: Promises) -> dict[str, int]:
             "outbox": settings.outbox_max,
             "mailbox": settings.mailbox_max,
             "transit": settings.link_max,
-            "seen": settings.span_max * max(1, len(world.nodes)),
+            "seen": len(world.nodes),
         }
         for name, limit in limits.items():
             if sizes[name] > limit:

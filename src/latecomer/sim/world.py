@@ -86,6 +86,7 @@ class World:
         self.settings = settings
         self.topology = topology
         self.transport = transport
+        self.disk_us = disk_us
         self.observers: list[Observer] = []
         self.clients: ClientSide | None = None
         self.counts: Counter[type] = Counter()
@@ -244,13 +245,23 @@ class World:
             return
         node.disk.apply(writes)
         node.writing = False
+        self._perform(node, self._group_commit(node))
+
+    @staticmethod
+    def _group_commit(node: Node) -> list[Effect]:
+        """Everything that waited for the disk, with one write in place of many, as a real driver would do it."""
         held, node.held = node.held, deque()
-        while held:
-            effect = held.popleft()
-            self._perform(node, (effect,))
-            if node.writing:
-                node.held.extend(held)
-                return
+        effects: list[Effect] = []
+        writes: list[Any] | None = None
+        for effect in held:
+            if type(effect) is not Persist:
+                effects.append(effect)
+            elif writes is None:
+                writes = list(effect.writes)
+                effects.append(Persist(writes))
+            else:
+                writes += effect.writes
+        return effects
 
     # -- wires -------------------------------------------------------------------------------------------------------
 
@@ -350,6 +361,7 @@ class World:
                 way.stalled_until = 0
         for node in self.nodes.values():
             node.paused_until = min(node.paused_until, self.now)
+            node.disk_us = self.disk_us
             if node.core is None:
                 self.start(node.id)
             else:

@@ -2,66 +2,245 @@
 
 A message is an array that begins with its name (`messages/link`). Readers skip elements they do not know at the end of
 an array and fill in defaults for those that are missing: that is how messages grow without a new protocol number.
+
+What arrives here comes from outside. Whatever the bytes are, the answer is a message that the core can work with or a
+`ProtocolError`: types and texts are checked while decoding, and what one message shows by itself afterwards. Every
+number is a count or an instant in 0 … 2⁶³−1, every broker has a name, every topic is legal, every filter is within the
+limits of those that clients may state. What needs memory of earlier messages is left to the core.
+
+Decision: NaN and infinity are legal attributes (no comparison matches NaN) but not in filters; of two attributes with
+the same name the later one counts; integers of attributes go up to 2⁶⁴−1, as MessagePack does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+from struct import Struct
+from typing import Any
+
 import msgspec
 
-from latecomer.messages.link import LinkMessage
-from latecomer.model.errors import ProtocolError
+from latecomer.messages.link import (
+    Advertise,
+    Alive,
+    Confirm,
+    Done,
+    Hello,
+    LinkMessage,
+    LinkStates,
+    Publication,
+    Subscribe,
+    Summary,
+    Unadvertise,
+    Unsubscribe,
+)
+from latecomer.model.content import MAX_CONSTRAINTS, MAX_TEXT
+from latecomer.model.errors import LatecomerError, ProtocolError
+from latecomer.model.filters import Filter
+from latecomer.model.topics import check_topic
 
 HEADER = 4
 FRAME_MAX = 16 * 1024 * 1024
 """Bytes in one frame; larger lengths are refused before anything is buffered."""
 
+NUMBER_MAX = 2**63 - 1
+REASON_MAX = 300
+"""Characters of a reason: it quotes what the peer sent, which may be long."""
+
+_header = Struct(">I")
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[LinkMessage] = msgspec.msgpack.Decoder(LinkMessage)
 
 
 def encode(message: LinkMessage) -> bytes:
     """One frame."""
-    body = _encoder.encode(message)
+    try:
+        body = _encoder.encode(message)
+    except (OverflowError, UnicodeEncodeError) as error:  # an attribute of 2⁶⁴ or more; half a surrogate pair
+        raise ProtocolError(f"a {type(message).__name__} cannot be written: {_printable(error)}") from None
     if len(body) > FRAME_MAX:
         raise ProtocolError(f"a {type(message).__name__} of {len(body)} bytes exceeds the frame limit of {FRAME_MAX}")
-    return len(body).to_bytes(HEADER, "big") + body
+    return _header.pack(len(body)) + body
 
 
-def decode_body(body: bytes | memoryview) -> LinkMessage:
+def decode_body(body: bytes | bytearray | memoryview) -> LinkMessage:
     """The message in one frame, without its length."""
     try:
-        return _decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"not a link message: {error}") from None
+        message = _decoder.decode(body)
+        check = _CHECKS.get(type(message))
+        if check is not None:
+            check(message)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LatecomerError) as error:
+        raise ProtocolError(f"not a link message: {_printable(error)}") from None
+    return message
 
 
 class Reader:
-    """Cuts a byte stream into messages, however the stream was cut into chunks."""
+    """Cuts a byte stream into messages, however the stream was cut into chunks.
 
-    __slots__ = ("_buffer",)
+    Every byte is copied a bounded number of times: a chunk that ends between frames is never buffered, and a frame
+    that comes in pieces is not looked at again before it is whole.
+    """
+
+    __slots__ = ("_buffer", "_wanted")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._wanted = HEADER
+        """Bytes the buffer must have before there is anything to do; 0: the stream is lost."""
 
-    def feed(self, chunk: bytes) -> list[LinkMessage]:
+    def feed(self, chunk: bytes | bytearray | memoryview) -> list[LinkMessage]:
         """The messages that are complete now. After a `ProtocolError` the stream is lost: close the connection."""
-        buffer = self._buffer
-        buffer += chunk
-        messages: list[LinkMessage] = []
-        start = 0
-        while len(buffer) - start >= HEADER:
-            length = int.from_bytes(buffer[start : start + HEADER], "big")
-            if length > FRAME_MAX:
-                raise ProtocolError(f"a frame of {length} bytes exceeds the limit of {FRAME_MAX}")
-            end = start + HEADER + length
-            if len(buffer) < end:
-                break
-            messages.append(decode_body(bytes(buffer[start + HEADER : end])))
-            start = end
-        del buffer[:start]
+        if self._buffer or not self._wanted:
+            if not self._wanted:
+                raise ProtocolError("the stream was lost by an earlier error")
+            self._buffer += chunk
+            if len(self._buffer) < self._wanted:
+                return []
+            data = bytes(self._buffer)
+            self._buffer = bytearray()
+        else:
+            data = bytes(chunk)  # no copy if it is bytes already
+        try:
+            messages, start, self._wanted = _cut(data)
+        except ProtocolError:
+            self._wanted = 0
+            raise
+        if start < len(data):
+            self._buffer += memoryview(data)[start:]
         return messages
 
     @property
     def pending(self) -> int:
         """Bytes of a message that is not complete."""
         return len(self._buffer)
+
+
+def _cut(data: bytes) -> tuple[list[LinkMessage], int, int]:
+    """The whole frames at the start of the data, where the rest begins, and how long the rest must become."""
+    messages: list[LinkMessage] = []
+    start = 0
+    size = len(data)
+    while size - start >= HEADER:
+        length: int = _header.unpack_from(data, start)[0]
+        if length > FRAME_MAX:
+            raise ProtocolError(f"a frame of {length} bytes exceeds the limit of {FRAME_MAX}")
+        end = start + HEADER + length
+        if size < end:
+            return messages, start, HEADER + length
+        messages.append(decode_body(data[start + HEADER : end]))
+        start = end
+    return messages, start, HEADER
+
+
+def _printable(error: Exception) -> str:
+    """What an error says, short and on one line: it is going to be logged, and the peer chose some of its words."""
+    text = str(error)
+    if len(text) > REASON_MAX:
+        text = text[: REASON_MAX - 1] + "…"
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+# --- what one message shows by itself --------------------------------------------------------------
+
+
+def _check_numbers(*numbers: int) -> None:
+    if min(numbers) < 0 or max(numbers) > NUMBER_MAX:
+        wrong = next(number for number in numbers if not 0 <= number <= NUMBER_MAX)
+        raise ProtocolError(f"{wrong} is not a number between 0 and {NUMBER_MAX}")
+
+
+def _check_names(*brokers: str) -> None:
+    if not all(brokers):
+        raise ProtocolError("a broker id is empty")
+
+
+@lru_cache(maxsize=4096)
+def _check_topic(topic: str) -> None:
+    """Remembered, because publications repeat their topics; an illegal one raises, and is not remembered."""
+    check_topic(topic)
+
+
+def _check_publication(message: Publication) -> None:
+    """The hot path: spelt out."""
+    event = message.event
+    id = event.id
+    if not (0 <= id.seq <= NUMBER_MAX and 0 <= id.epoch <= NUMBER_MAX and 0 <= event.published_us <= NUMBER_MAX):
+        _check_numbers(id.seq, id.epoch, event.published_us)
+    if not id.origin or "" in message.only:
+        raise ProtocolError("a broker id is empty")
+    _check_topic(event.topic)
+
+
+def _check_hello(message: Hello) -> None:
+    m = message
+    _check_names(m.broker)
+    _check_numbers(m.protocol, m.boot, m.number, m.known_boot, m.known_number, m.received)
+
+
+def _check_alive(message: Alive) -> None:
+    _check_numbers(message.received)
+
+
+def _check_link_states(message: LinkStates) -> None:
+    for state in message.states:
+        _check_names(state.broker)
+        _check_numbers(state.boot, state.seq)
+        for neighbour in state.neighbours:
+            _check_names(neighbour.broker)
+            _check_numbers(neighbour.boot, neighbour.cost_us)
+
+
+def _check_summary(message: Summary) -> None:
+    for broker, boot, seq in message.entries:
+        _check_names(broker)
+        _check_numbers(boot, seq)
+
+
+def _check_done(message: Done) -> None:
+    _check_names(message.origin)
+    _check_numbers(message.epoch, *message.seqs)
+
+
+def _check_subscriptions(message: Subscribe | Unsubscribe) -> None:
+    _check_filters(message.filters)
+
+
+def _check_advertisements(message: Advertise | Unadvertise) -> None:
+    _check_numbers(message.number)
+    _check_filters(message.filters)
+
+
+def _check_confirm(message: Confirm) -> None:
+    _check_numbers(message.number)
+
+
+def _check_filters(filters: tuple[Filter, ...]) -> None:
+    """The legality of a filter was checked when it was made; its size was not: `parse_content` does that."""
+    for filter in filters:
+        where = filter.where
+        if where is None:
+            continue
+        count = len(where.constraints)
+        if count > MAX_CONSTRAINTS:
+            raise ProtocolError(f"a content filter has at most {MAX_CONSTRAINTS} constraints, not {count}")
+        size = len(str(where))
+        if size > MAX_TEXT:
+            raise ProtocolError(f"a content filter has at most {MAX_TEXT} characters, this one prints with {size}")
+
+
+_CHECKS: dict[type, Callable[[Any], None]] = {
+    Hello: _check_hello,
+    Alive: _check_alive,
+    LinkStates: _check_link_states,
+    Summary: _check_summary,
+    Subscribe: _check_subscriptions,
+    Unsubscribe: _check_subscriptions,
+    Advertise: _check_advertisements,
+    Unadvertise: _check_advertisements,
+    Confirm: _check_confirm,
+    Publication: _check_publication,
+    Done: _check_done,
+}
+"""The others (`Adopted`, `Complete`, `AdvertisementsComplete`) carry a tree's name, which is any text."""

@@ -1,0 +1,279 @@
+"""One seed, one life of a network: topology, clients, workload and faults all drawn from it.
+
+A life has rounds. In each, clients publish, subscribe and change their minds while faults of several kinds happen at once
+(*safety*: whatever happens, nothing comes twice, out of order, or unasked). Then every fault is taken back, and the
+network must become quiet, agree on its tables, and have delivered everything it owes (*liveness*).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from latecomer.core.routing import Forwarding, Hierarchy, Routing
+from latecomer.core.settings import BrokerSettings
+from latecomer.model import topology_generators as generators
+from latecomer.model.event import Value
+from latecomer.model.filters import Filter, parse_filter
+from latecomer.model.ids import BrokerId, ClientId, Instant
+from latecomer.model.topology import Topology
+from latecomer.sim.checkers import Agreement, Promises, Violation, check_bounds
+from latecomer.sim.clients import SimClients
+from latecomer.sim.world import Observer, World
+
+SECOND_US = 1_000_000
+LIVENESS_US = 15 * SECOND_US
+"""After the last fault is gone the network must be quiet within this (P10)."""
+
+TOPICS = ("a", "a/b", "a/c", "a/b/d", "b", "b/x/y", "c/1", "c/2", "$sys/load")
+FILTERS = (
+    "#", "+", "a/#", "a/+", "a/b", "a/c", "a/b/d", "+/b", "b", "b/#", "b/+/y", "c/1", "c/2", "c/+", "$sys/#",
+    "a/# ? v > 5", "a/# ? v > 7", "a/b ? v <= 3", '# ? k prefix "x"', 'c/+ ? k = "xy"', "+/+ ? v != 4", "b ? v in (1, 2, 3)",
+)  # fmt: skip
+KEYS = ("x", "xy", "y", "zx")
+
+
+@dataclass(slots=True)
+class Life:
+    """How one seed ended."""
+
+    seed: int
+    description: str
+    violations: list[Violation] = field(default_factory=list)
+    accepted: int = 0
+    deliveries: int = 0
+    excused: int = 0
+    dropped: int = 0
+    refusals: int = 0
+    frames: int = 0
+    faults: int = 0
+    quiet_after_us: Instant = 0
+    """Longest time from the last fault's end to quiet."""
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.violations)
+
+
+def live(seed: int, observers: Callable[[World], list[Observer]] | None = None) -> Life:
+    """Live one life. The same seed is the same life, byte for byte, in any process."""
+    return _Chaos(seed, observers).run()
+
+
+class _Chaos:
+    """The run of one seed."""
+
+    def __init__(self, seed: int, observers: Callable[[World], list[Observer]] | None) -> None:
+        # Strings and tuples would be hashed by process; an integer seed is the same everywhere.
+        self.random = random = Random(seed)
+        topology = _draw_topology(random)
+        settings = _draw_settings(random, topology)
+        self.world = World(
+            topology,
+            settings,
+            random,
+            jitter_us=random.choice((0, 500, 5_000, 20_000)),
+            disk_us=random.choice((0, 200, 4_000)),
+        )
+        self.promises = Promises(self.world)
+        self.clients = SimClients(self.world, [self.promises])
+        self.agreement = Agreement(self.world, self.clients)
+        self.world.observers.append(self.promises)
+        if observers is not None:
+            self.world.observers += observers(self.world)
+        self.brokers = list(topology.ids())
+        self.life = Life(seed, f"{len(self.brokers)} brokers, {len(topology.links)} links, {settings.routing}")
+        self._faults: dict[str, Callable[[], None]] = {
+            "break": self._break,
+            "blink": self._blink,
+            "partition": self._partition,
+            "crash": self._crash,
+            "lose disk": self._lose_disk,
+            "pause": self._pause,
+            "stall": self._stall,
+            "deafen": self._deafen,
+            "slow disk": self._slow_disk,
+        }
+
+    # -- the life ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> Life:
+        random, life = self.random, self.life
+        self.world.start_all()
+        for number in range(random.randint(3, 3 + 2 * len(self.brokers))):
+            self._join(f"c{number}")
+        self._settle()
+        for _ in range(random.choice((1, 1, 1, 2, 3))):
+            if life.failed or self.promises.violations:
+                break
+            self._round()
+            self._settle()
+        life.violations = self.promises.violations
+        life.accepted = self.promises.accepted_count
+        life.deliveries = self.promises.deliveries
+        life.excused = self.promises.excused
+        life.dropped = self.promises.dropped
+        life.refusals = self.clients.refusals
+        life.frames = sum(self.world.counts.values())
+        return life
+
+    def _join(self, client: ClientId) -> None:
+        random = self.random
+        self.clients.join(client, random.choice(self.brokers))
+        for _ in range(random.choice((0, 1, 1, 2, 4))):
+            self.clients.subscribe(client, self._filter())
+        if self.world.settings.routing.advertisements and random.random() < 0.7:
+            self.clients.advertise(client, self._filter())
+
+    def _round(self) -> None:
+        random, world = self.random, self.world
+        span = random.randint(SECOND_US, 6 * SECOND_US)
+        for _ in range(random.choice((5, 20, 40, 80))):
+            world.at(world.now + random.randrange(span), self._publish)
+        for _ in range(random.choice((0, 0, 3, 10))):
+            world.at(world.now + random.randrange(span), self._change_mind)
+        kinds = random.sample(list(self._faults), random.randint(1, 4))
+        for _ in range(random.randint(1, 6)):
+            world.at(world.now + random.randrange(span), self._fault, random.choice(kinds))
+        step = span // 4
+        for _ in range(4):
+            world.run(world.now + step)
+            check_bounds(world, self.promises)
+
+    def _settle(self) -> None:
+        """Heal, and demand that the network becomes quiet, complete and right."""
+        world = self.world
+        world.heal()
+        for client in self.clients.clients.values():
+            if not client.online:
+                self.clients.come_back(client.id)
+        healed = world.now
+        while not (self.agreement.quiet() and self.promises.outstanding() == 0):
+            if world.now - healed >= LIVENESS_US:
+                break
+            world.run(world.now + 100_000)
+        if not self.agreement.quiet():
+            self.promises.violate("liveness", f"not quiet {LIVENESS_US // SECOND_US} s after the last fault")
+        else:
+            self.life.quiet_after_us = max(self.life.quiet_after_us, world.now - healed)
+            self.agreement.check(self.promises)
+        self.promises.check_all_delivered()
+        check_bounds(world, self.promises)
+        self.promises.settle(self.clients)
+
+    # -- what clients do ---------------------------------------------------------------------------------------------
+
+    def _publish(self) -> None:
+        random = self.random
+        client = random.choice(list(self.clients.clients))
+        attributes: dict[str, Value] = {}
+        if random.random() < 0.7:
+            attributes["v"] = random.randrange(10)
+        if random.random() < 0.5:
+            attributes["k"] = random.choice(KEYS)
+        topic = random.choice(TOPICS)
+        for _ in range(random.choice((1, 1, 1, 2, 10))):
+            self.clients.publish(client, topic, attributes=attributes, reliable=random.random() < 0.9)
+
+    def _change_mind(self) -> None:
+        random = self.random
+        client = self.clients.clients[random.choice(list(self.clients.clients))]
+        dice = random.random()
+        if dice < 0.35:
+            self.clients.subscribe(client.id, self._filter())
+        elif dice < 0.7 and client.subscriptions:
+            self.clients.unsubscribe(client.id, random.choice(list(client.subscriptions)))
+        elif dice < 0.8:
+            self._advertise_or_not(client.id)
+        elif client.online:
+            self.clients.leave(client.id)
+        else:
+            self.clients.come_back(client.id)
+
+    def _advertise_or_not(self, client: ClientId) -> None:
+        if not self.world.settings.routing.advertisements:
+            return
+        known = self.clients.clients[client].advertisements
+        if known and self.random.random() < 0.5:
+            self.clients.unadvertise(client, self.random.choice(list(known)))
+        else:
+            self.clients.advertise(client, self._filter())
+
+    def _filter(self) -> Filter:
+        return parse_filter(self.random.choice(FILTERS))
+
+    # -- faults --------------------------------------------------------------------------------------------------------
+
+    def _fault(self, kind: str) -> None:
+        self.life.faults += 1
+        self._faults[kind]()
+
+    def _time(self) -> int:
+        """Shorter or longer than the time a broken link is held."""
+        return self.random.choice((50_000, 300_000, SECOND_US, 3 * SECOND_US, 6 * SECOND_US))
+
+    def _link(self) -> tuple[BrokerId, BrokerId]:
+        link = self.random.choice(self.world.topology.links)
+        return (link.a, link.b) if self.random.random() < 0.5 else (link.b, link.a)
+
+    def _break(self) -> None:
+        self.world.break_wire(*self._link(), self._time(), silently=self.random.random() < 0.5)
+
+    def _blink(self) -> None:
+        """A connection that breaks again and again."""
+        a, b = self._link()
+        for _ in range(self.random.randint(2, 6)):
+            self.world.at(self.world.now + self.random.randrange(SECOND_US), self.world.break_wire, a, b, 10_000)
+
+    def _partition(self) -> None:
+        side = self.random.sample(self.brokers, self.random.randint(1, max(1, len(self.brokers) // 2)))
+        self.world.partition(side, self._time(), silently=self.random.random() < 0.5)
+
+    def _crash(self, *, keeps_disk: bool = True) -> None:
+        world = self.world
+        for broker in self.random.sample(self.brokers, self.random.choice((1, 1, 1, min(3, len(self.brokers))))):
+            world.crash(broker, keeps_disk=keeps_disk, silently=self.random.random() < 0.3)
+            world.at(world.now + self._time(), world.start, broker)
+
+    def _lose_disk(self) -> None:
+        self._crash(keeps_disk=False)
+
+    def _pause(self) -> None:
+        self.world.pause(self.random.choice(self.brokers), self._time())
+
+    def _stall(self) -> None:
+        self.world.stall(*self._link(), self._time())
+
+    def _deafen(self) -> None:
+        self.world.deafen(*self._link())
+
+    def _slow_disk(self) -> None:
+        self.world.nodes[self.random.choice(self.brokers)].disk_us = self.random.choice((0, 1_000, 50_000, 300_000))
+
+
+def _draw_topology(random: Random) -> Topology:
+    size = random.choice((3, 4, 5, 6, 8, 10, 12)) if random.random() < 0.9 else random.randint(13, 30)
+    kind = random.randrange(6)
+    latency_us = random.choice((100, 1_000, 10_000))
+    if kind == 0:
+        return generators.line(size, latency_us=latency_us)
+    if kind == 1:
+        return generators.ring(size, latency_us=latency_us)
+    if kind == 2:
+        return generators.random_tree(size, random, latency_us=latency_us)
+    if kind == 3:
+        return generators.barabasi_albert(size, 2, random, latency_us=latency_us)
+    if kind == 4:
+        return generators.grid(max(2, size // 3), 3, latency_us=latency_us)
+    extra = random.randint(1, max(1, min(size, size * (size - 1) // 2 - size + 1)))
+    return generators.random_connected(size, extra, random, latency_us=latency_us)
+
+
+def _draw_settings(random: Random, topology: Topology) -> BrokerSettings:
+    strategy = random.choice((Forwarding, Hierarchy))
+    root = random.choice((None, random.choice(topology.ids())))
+    routing: Routing = strategy(covering=random.random() < 0.7, advertisements=random.random() < 0.4, root=root)
+    if random.random() < 0.2:
+        return BrokerSettings(routing=routing, link_max=32, outbox_max=16, mailbox_max=24, routes_max=2)
+    return BrokerSettings(routing=routing)

@@ -1,0 +1,211 @@
+"""Hostile bytes against the broker links: `python tests/fuzz/link.py -runs=N`.
+
+The decoder is C, which the fuzzer does not see into; so beside raw bytes it is given bodies in whole frames, damaged
+examples of every message, and MessagePack that resembles a message. Each must be refused with a `ProtocolError`, or be
+read the same however the stream is cut, and survive being written and read again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+if __name__ == "__main__":
+    import atheris
+
+    with atheris.instrument_imports(include=["latecomer"]):
+        importlib.import_module("latecomer.wire.link")
+
+import msgspec
+
+from latecomer.messages.link import (
+    Adopted,
+    Advertise,
+    AdvertisementsComplete,
+    Alive,
+    Complete,
+    Confirm,
+    Done,
+    Hello,
+    LinkMessage,
+    LinkState,
+    LinkStates,
+    Neighbour,
+    Publication,
+    Subscribe,
+    Summary,
+    Unadvertise,
+    Unsubscribe,
+)
+from latecomer.model.content import Op
+from latecomer.model.errors import ProtocolError
+from latecomer.model.event import Event
+from latecomer.model.filters import Filter, parse_filter
+from latecomer.model.ids import EventId
+from latecomer.wire.link import HEADER, Reader, decode_body, encode
+
+FILTERS = (
+    parse_filter("a/+/#"),
+    parse_filter('laptops ? brand = "IBM" and price <= 1600 and size in (13, 14.5, true) and exists colour'),
+)
+EVENT = Event(EventId("b1", 1, 7), "a/b", "c1", 12, True, {"x": 1.5, "y": True, "z": -3, "s": "t"}, b"\xddpayload")
+EXAMPLES: tuple[LinkMessage, ...] = (
+    Hello("net", "b1", 1, 2, 3, 4, 5, 6),
+    Alive(9),
+    LinkStates((LinkState("b1", 1, 2, (Neighbour("b2", 1, 1000), Neighbour("b3", 2, 70_000))),)),
+    Summary((("b1", 1, 2), ("b2", 300, 70_000))),
+    Adopted("v1"),
+    Subscribe(FILTERS),
+    Unsubscribe(FILTERS[:1]),
+    Advertise(FILTERS, 1),
+    Unadvertise(FILTERS[1:], 2**40),
+    Confirm(3),
+    AdvertisementsComplete("v1"),
+    Complete("v1"),
+    Publication(EVENT, ("b3",), True),
+    Done("b1", 1, (1, 2, 300, 70_000)),
+)
+NAMES = tuple(msgspec.msgpack.decode(msgspec.msgpack.encode(example))[0] for example in EXAMPLES)
+
+
+# --- what must hold -------------------------------------------------------------------------------
+
+
+def check_stream(stream: bytes, sizes: list[int]) -> list[LinkMessage]:
+    """Read a stream in chunks of these sizes, over and over, and at once; returns what was read in chunks."""
+    messages, lost = read(stream, sizes)
+    whole, whole_lost = read(stream, [len(stream) or 1])
+    assert lost == whole_lost
+    assert lost or repr(messages) == repr(whole)
+    for message in messages:
+        check_message(message)
+    return messages
+
+
+def read(stream: bytes, sizes: list[int]) -> tuple[list[LinkMessage], bool]:
+    """The messages, and whether the stream was lost. Anything but a `ProtocolError` gets through."""
+    reader = Reader()
+    messages: list[LinkMessage] = []
+    start = turn = 0
+    while start < len(stream):
+        chunk = stream[start : start + sizes[turn % len(sizes)]]
+        try:
+            messages += reader.feed(chunk)
+        except ProtocolError:
+            return messages, True
+        start += len(chunk)
+        turn += 1
+    return messages, False
+
+
+def check_message(message: LinkMessage) -> None:
+    """It can be written and read again. By repr: NaN is not equal to itself, and True is equal to 1."""
+    frame = encode(message)
+    again = decode_body(frame[HEADER:])
+    assert repr(again) == repr(message)
+    assert encode(again) == frame
+    filters: tuple[Filter, ...] = getattr(message, "filters", ())
+    for filter in filters:
+        assert hash(filter) == hash(msgspec.structs.replace(filter))
+        assert str(filter)
+
+
+# --- bytes out of bytes ---------------------------------------------------------------------------
+
+
+class Dice:
+    """Choices taken from the fuzzer's bytes; all zero when they run out."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def byte(self) -> int:
+        at = self.at
+        self.at += 1
+        return self.data[at] if at < len(self.data) else 0
+
+    def take(self, count: int) -> bytes:
+        start = self.at
+        self.at += count
+        return self.data[start : self.at]
+
+    def rest(self) -> bytes:
+        return self.take(len(self.data))
+
+    def choose(self, options: tuple[Any, ...]) -> Any:
+        return options[self.byte() % len(options)]
+
+
+def stream_of(data: bytes) -> tuple[bytes, list[int]]:
+    """A stream and how to cut it; the first byte chooses how wild the stream is."""
+    dice = Dice(data)
+    kind = dice.byte() % 4
+    sizes = [1 + dice.byte() for _ in range(1 + dice.byte() % 3)]
+    if kind == 0:
+        return dice.rest(), sizes
+    if kind == 1:
+        return framed(dice.rest()), sizes
+    if kind == 2:
+        return damaged(dice), sizes
+    return framed(msgspec.msgpack.encode(resembling(dice))) + dice.rest(), sizes
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(HEADER, "big") + body
+
+
+def damaged(dice: Dice) -> bytes:
+    """Example messages, the body of the first one overwritten, cut or stretched here and there."""
+    body = bytearray(encode(dice.choose(EXAMPLES))[HEADER:])
+    for _ in range(dice.byte() % 8):
+        at = dice.byte() % (len(body) + 1)
+        what = dice.byte()
+        if what < 128:
+            body[at : at + 1] = dice.take(1)
+        elif what < 192:
+            del body[at : at + what - 127]
+        else:
+            body[at:at] = dice.take(what - 191)
+    return framed(bytes(body)) + encode(dice.choose(EXAMPLES))
+
+
+def resembling(dice: Dice) -> list[Any]:
+    """An array that begins with the name of a message."""
+    return [dice.choose(NAMES), *(value(dice, 0) for _ in range(dice.byte() % 9))]
+
+
+def value(dice: Dice, depth: int) -> Any:
+    kind = dice.byte() % (11 if depth < 5 else 7)
+    if kind == 0:
+        return dice.byte()
+    if kind == 1:
+        return int.from_bytes(dice.take(8), "big", signed=False)
+    if kind == 2:
+        return -1 - int.from_bytes(dice.take(7), "big", signed=False)
+    if kind == 3:
+        return dice.choose((0.5, -0.0, 1e308, float("nan"), float("inf"), True, False, None))
+    if kind == 4:
+        return dice.choose(("", "a", "b1", "a/+", "#", "a/#/b", "\0", "a" * 5000, "/" * 200, "ä\x1b\n"))
+    if kind == 5:
+        return dice.choose(tuple(op.value for op in Op))
+    if kind == 6:
+        return dice.take(dice.byte())
+    if kind == 7:
+        return {value(dice, 9): value(dice, depth + 1) for _ in range(dice.byte() % 4)}
+    if kind == 8:  # an event
+        return [["b1", dice.byte(), dice.byte()], "a/b", "c1", 0, True, {"x": value(dice, 9)}, b""][: dice.byte() % 9]
+    if kind == 9:  # filters
+        return [["a/+", [[[value(dice, 9), dice.choose(tuple(Op)), value(dice, depth + 1)]]]]] * (dice.byte() % 3)
+    return [value(dice, depth + 1) for _ in range(dice.byte() % 70)]
+
+
+def fuzz(data: bytes) -> None:
+    stream, sizes = stream_of(data)
+    check_stream(stream, sizes)
+
+
+if __name__ == "__main__":
+    atheris.Setup(sys.argv, fuzz)
+    atheris.Fuzz()

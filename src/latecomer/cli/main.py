@@ -20,13 +20,18 @@ from typing import Annotated, NoReturn
 import typer
 
 from latecomer import __version__
+from latecomer.cli.demo import demo
+from latecomer.cli.simulate import simulate
 from latecomer.model.errors import LatecomerError
 
 Verb = Callable[..., None]
 
 NO, CANNOT, INTERRUPTED = 1, 2, 130
 
-VERBS: list[tuple[str, Verb]] = []
+VERBS: list[tuple[str, Verb]] = [
+    ("demo", demo),
+    ("simulate", simulate),
+]
 """What follows `latecomer` on the command line, in the order of `latecomer --help`."""
 
 

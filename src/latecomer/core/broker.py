@@ -96,7 +96,6 @@ class Broker:
             self.link_states,
             send,
             self.neighbours.backlog,
-            len(neighbours),
         )
         self._tree_due: Instant | None = None
         self._tree_latest: Instant = 0
@@ -108,7 +107,7 @@ class Broker:
             LinkConnected: lambda fact: self.neighbours.connected(fact.peer),
             LinkDisconnected: lambda fact: self.neighbours.disconnected(fact.peer),
             LinkReceived: self._link_received,
-            ClientConnected: lambda fact: self.clients.connected(fact.client),
+            ClientConnected: lambda fact: self.clients.connected(fact.client, fact.connection),
             ClientDisconnected: lambda fact: self.clients.disconnected(fact.client),
             Subscribed: lambda fact: self.clients.subscribe(fact.client, fact.filter),
             Unsubscribed: lambda fact: self.clients.unsubscribe(fact.client, fact.filter),
@@ -214,7 +213,7 @@ class Broker:
 
     def _announce_links(self) -> None:
         """Tell everybody which links this broker has."""
-        self._flood(LinkStates((self.link_states.originate(self.neighbours.up()),)), "")
+        self._flood(LinkStates((self.link_states.originate(self.neighbours.view()),)), "")
         self._tree_soon()
 
     def _flood(self, frame: LinkStates, came_from: BrokerId) -> None:
@@ -244,6 +243,7 @@ class Broker:
         view = reachable(self.link_states.states, self.id)
         tree = spanning_tree(view, self.settings.routing.root)
         self.link_states.mark_absent(tree.parent, self.orders.now)
+        self.events.uncharted = self.link_states.uncharted(view)
         self._forget_later()
         if self.interest.tree is not None and self.interest.tree.version == tree.version:
             return

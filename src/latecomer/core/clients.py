@@ -52,15 +52,15 @@ class Clients:
                 self._enter(client, filter, self.advertisers, self._mailbox(client).advertisements)
                 self.interest.advertise(filter)
 
-    def connected(self, client: ClientId) -> None:
+    def connected(self, client: ClientId, connection: int) -> None:
         mailbox = self._mailbox(client)
-        mailbox.connected = True
+        mailbox.connection = connection
         self.orders.note(Kind.CONNECTED, client=client, count=len(mailbox.waiting))
         for number, event in mailbox.waiting:
-            self.orders.effects.append(Deliver(client, number, event))
+            self.orders.effects.append(Deliver(client, mailbox.connection, number, event))
 
     def disconnected(self, client: ClientId) -> None:
-        self._mailbox(client).connected = False
+        self._mailbox(client).connection = 0
         self.orders.note(Kind.DISCONNECTED, client=client)
 
     def subscribe(self, client: ClientId, filter: Filter) -> None:
@@ -107,11 +107,11 @@ class Clients:
                     self._drop_oldest(mailbox)
                 number = mailbox.put(event)
                 orders.writes.append(Put("mailbox", client, number, event))
-            elif not mailbox.connected:
+            elif not mailbox.connection:
                 continue  # an unreliable event is for those who are there
             orders.note(Kind.DELIVERED, client=client, topic=event.topic, event=name, hops=hops)
-            if mailbox.connected:
-                orders.effects.append(Deliver(client, number, event))
+            if mailbox.connection:
+                orders.effects.append(Deliver(client, mailbox.connection, number, event))
 
     def confirm(self, client: ClientId, number: int) -> None:
         if self._mailbox(client).confirm(number):

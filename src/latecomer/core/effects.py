@@ -60,9 +60,11 @@ class Disconnect(msgspec.Struct, frozen=True):
 
 
 class Deliver(msgspec.Struct, frozen=True):
-    """Hand an event to a client. Numbers grow by one per client; 0 marks a delivery that is not repeated."""
+    """Hand an event to a client on the connection it is meant for; a connection that is gone loses it. Numbers grow
+    by one per client; 0 marks a delivery that is not repeated."""
 
     client: ClientId
+    connection: int
     number: int
     event: Event
 

@@ -57,8 +57,6 @@ class Events:
     send: Callable[[BrokerId, SessionFrame], None]
     backlog: Callable[[BrokerId], int]
     """Frames that wait for a neighbour's acknowledgement."""
-    neighbour_count: int
-    """Links this broker should have."""
     outbox: Outbox = field(default_factory=Outbox)
     seen: Seen = field(default_factory=Seen)
     transit: dict[EventId, list[BrokerId]] = field(default_factory=dict)
@@ -68,6 +66,8 @@ class Events:
     done_count: int = 0
     fleeting: deque[Event] = field(default_factory=deque)
     window: int = 1
+    uncharted: bool = False
+    """Nobody here knows who else belongs to the network."""
     dropped: int = 0
 
     def recover(self, disk: Disk) -> None:
@@ -213,8 +213,8 @@ class Events:
     def _finish(self, entry: Entry) -> None:
         """Every reachable broker has it."""
         seq = entry.event.id.seq
-        if len(self.interest.peers) == 0 and self.neighbour_count:
-            entry.alone = True
+        if self.uncharted:
+            entry.for_all = True
         elif self.outbox.finish(entry, self.link_states.absent_since):
             self.orders.writes.append(Drop("outbox", "", seq))
         else:

@@ -40,9 +40,10 @@ class LinkReceived(msgspec.Struct, frozen=True):
 
 
 class ClientConnected(msgspec.Struct, frozen=True):
-    """A client is there; what waits for it may be delivered."""
+    """A client is there; what waits for it may be delivered on this connection, and on no other."""
 
     client: ClientId
+    connection: int = 1
 
 
 class ClientDisconnected(msgspec.Struct, frozen=True):

@@ -19,7 +19,8 @@ class Mailbox:
     """One client's place at this broker."""
 
     client: ClientId
-    connected: bool = False
+    connection: int = 0
+    """The one the client is connected by; 0 while it is away."""
     number: int = 0
     """Of the newest delivery."""
     waiting: deque[tuple[int, Event]] = field(default_factory=deque)

@@ -32,9 +32,9 @@ class Neighbours:
     def add(self, peer: BrokerId, cost_us: int) -> None:
         self.links[peer] = Link(peer, cost_us, self.orders.boot)
 
-    def up(self) -> list[Neighbour]:
-        """The links to tell the others of."""
-        return [Neighbour(link.peer, link.known_boot, link.cost_us) for link in self.links.values() if link.up]
+    def view(self) -> list[Neighbour]:
+        """The links to tell the others of; boot 0 is a neighbour that should be there and is not."""
+        return [Neighbour(link.peer, link.known_boot, link.cost_us) for link in self.links.values()]
 
     def send(self, peer: BrokerId, frame: SessionFrame) -> None:
         """Send a session frame, or keep it until the connection is back; without a session there is nobody to tell."""

@@ -4,8 +4,8 @@ The origin alone is answerable for an event. Brokers on the way keep nothing on 
 them dies, the origin sends again what is not reported done, in order, and receivers drop what they have seen.
 
 An entry is *queued* (to be sent in this tree), *under way* (sent, not yet done) or *parked*: done in a tree that lacked
-some known brokers (`needs` names them, and the event goes out again, to them only, when they are back), or published
-while the origin was alone and may not have known who else there is (`alone`: it goes out to everybody).
+some known brokers (`needs` names them, and the event goes out again, to them only, when they are back), or in one where
+nobody knew who else belongs to the network (`for_all`: it goes out to everybody when that is known).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Entry:
     """Those of them that this tree reaches; empty: everybody."""
     waiting: list[BrokerId] = field(default_factory=list)
     """Tree neighbours that have not reported it done."""
-    alone: bool = False
+    for_all: bool = False
 
     @property
     def parked(self) -> bool:
-        return self.alone or (self.needs is not None and not self.only)
+        return self.for_all or (self.needs is not None and not self.only)
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Outbox:
         for seq, entry in self.entries.items():
             entry.waiting = []
             entry.only = ()
-            entry.alone = False
+            entry.for_all = False
             if entry.needs is not None:
                 entry.only = tuple(broker for broker in entry.needs if broker in reachable)
                 if not entry.only:

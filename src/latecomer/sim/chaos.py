@@ -1,14 +1,15 @@
 """One seed, one life of a network: topology, clients, workload and faults all drawn from it.
 
-A life has rounds. In each, clients publish, subscribe and change their minds while faults of several kinds happen at once
-(*safety*: whatever happens, nothing comes twice, out of order, or unasked). Then every fault is taken back, and the
-network must become quiet, agree on its tables, and have delivered everything it owes (*liveness*).
+A life has rounds. In each, clients publish, subscribe and change their minds while faults of several kinds happen at
+once (*safety*: whatever happens, nothing comes twice, out of order, or unasked). Then every fault is taken back, and
+the network must become quiet, agree on its tables, and have delivered everything it owes (*liveness*).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from latecomer.core.routing import Forwarding, Hierarchy, Routing
@@ -17,6 +18,7 @@ from latecomer.model import topology_generators as generators
 from latecomer.model.event import Value
 from latecomer.model.filters import Filter, parse_filter
 from latecomer.model.ids import BrokerId, ClientId, Instant
+from latecomer.model.topics import topic_matches
 from latecomer.model.topology import Topology
 from latecomer.sim.checkers import Agreement, Promises, Violation, check_bounds
 from latecomer.sim.clients import SimClients
@@ -29,7 +31,8 @@ LIVENESS_US = 15 * SECOND_US
 TOPICS = ("a", "a/b", "a/c", "a/b/d", "b", "b/x/y", "c/1", "c/2", "$sys/load")
 FILTERS = (
     "#", "+", "a/#", "a/+", "a/b", "a/c", "a/b/d", "+/b", "b", "b/#", "b/+/y", "c/1", "c/2", "c/+", "$sys/#",
-    "a/# ? v > 5", "a/# ? v > 7", "a/b ? v <= 3", '# ? k prefix "x"', 'c/+ ? k = "xy"', "+/+ ? v != 4", "b ? v in (1, 2, 3)",
+    "a/# ? v > 5", "a/# ? v > 7", "a/b ? v <= 3", '# ? k prefix "x"', 'c/+ ? k = "xy"', "+/+ ? v != 4",
+    "b ? v in (1, 2, 3)",
 )  # fmt: skip
 KEYS = ("x", "xy", "y", "zx")
 
@@ -198,7 +201,18 @@ class _Chaos:
         if known and self.random.random() < 0.5:
             self.clients.unadvertise(client, self.random.choice(list(known)))
         else:
-            self.clients.advertise(client, self._filter())
+            announced = self._filter()
+            self.clients.advertise(client, announced)
+            self._publish_while_news_travels(client, announced)
+
+    def _publish_while_news_travels(self, client: ClientId, announced: Filter) -> None:
+        """Publish what was just announced: when nobody has heard of it, when some have, when all should have."""
+        topic = next(topic for topic in TOPICS if topic_matches(announced.topic, topic))
+        hop_us = self.world.topology.links[0].latency_us
+        for hops in (0, 1, 2, 3, 4, 6, 8, 12, 20):
+            attributes: dict[str, Value] = {"v": 2, "k": "xy"}
+            publish = partial(self.clients.publish, client, topic, attributes=attributes)
+            self.world.at(self.world.now + hops * hop_us, publish)
 
     def _filter(self) -> Filter:
         return parse_filter(self.random.choice(FILTERS))
@@ -211,7 +225,7 @@ class _Chaos:
 
     def _time(self) -> int:
         """Shorter or longer than the time a broken link is held."""
-        return self.random.choice((50_000, 300_000, SECOND_US, 3 * SECOND_US, 6 * SECOND_US))
+        return self.random.choice((50_000, 300_000, SECOND_US, 2_050_000, 3 * SECOND_US, 6 * SECOND_US))
 
     def _link(self) -> tuple[BrokerId, BrokerId]:
         link = self.random.choice(self.world.topology.links)
@@ -274,6 +288,14 @@ def _draw_settings(random: Random, topology: Topology) -> BrokerSettings:
     strategy = random.choice((Forwarding, Hierarchy))
     root = random.choice((None, random.choice(topology.ids())))
     routing: Routing = strategy(covering=random.random() < 0.7, advertisements=random.random() < 0.4, root=root)
+    settle_us = random.choice((5_000, 20_000, 20_000, 200_000))
     if random.random() < 0.2:
-        return BrokerSettings(routing=routing, link_max=32, outbox_max=16, mailbox_max=24, routes_max=2)
-    return BrokerSettings(routing=routing)
+        return BrokerSettings(
+            routing=routing,
+            settle_us=settle_us,
+            link_max=8 * len(topology.nodes),
+            outbox_max=16,
+            mailbox_max=24,
+            routes_max=2,
+        )
+    return BrokerSettings(routing=routing, settle_us=settle_us)

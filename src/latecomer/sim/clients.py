@@ -45,6 +45,7 @@ class SimClient:
     id: ClientId
     broker: BrokerId
     online: bool = True
+    connection: int = 0
     subscriptions: dict[Filter, None] = field(default_factory=dict)
     advertisements: dict[Filter, None] = field(default_factory=dict)
     withdrawn: dict[Filter, None] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class SimClients:
 
     def join(self, client: ClientId, broker: BrokerId) -> SimClient:
         new = self.clients[client] = SimClient(client, broker)
-        self.world.tell(broker, ClientConnected(client))
+        self._connect(new)
         return new
 
     def leave(self, client: ClientId) -> None:
@@ -79,7 +80,11 @@ class SimClients:
 
     def come_back(self, client: ClientId) -> None:
         self.clients[client].online = True
-        self.world.tell(self.clients[client].broker, ClientConnected(client))
+        self._connect(self.clients[client])
+
+    def _connect(self, client: SimClient) -> None:
+        client.connection += 1
+        self.world.tell(client.broker, ClientConnected(client.id, client.connection))
 
     def subscribe(self, client: ClientId, filter: Filter) -> bool:
         """Ask for events; False if the broker is dead just now, or stopped: then nothing was asked."""
@@ -152,9 +157,9 @@ class SimClients:
         if fact is not None and reason == "busy":
             self.world.at(self.world.now + RETRY_US, self._publish, fact)
 
-    def delivered(self, client: ClientId, number: int, event: Event) -> None:
+    def delivered(self, client: ClientId, connection: int, number: int, event: Event) -> None:
         receiver = self.clients[client]
-        if not receiver.online:
+        if not receiver.online or connection != receiver.connection:
             return
         if number:
             if not receiver.confirming:
@@ -186,7 +191,7 @@ class SimClients:
                     witness.forgotten(client.id)
             self._repeat_wishes(client)
             if client.online:
-                self.world.tell(broker, ClientConnected(client.id))
+                self._connect(client)
 
     def _repeat_wishes(self, client: SimClient) -> None:
         tell = self.world.tell

@@ -14,7 +14,7 @@ from latecomer.core.routing import Forwarding, Routing
 from latecomer.model.event import Value
 from latecomer.model.ids import BrokerId, ClientId
 from latecomer.sim.durations import Duration
-from latecomer.sim.networks import Network
+from latecomer.sim.topologies import Network
 from latecomer.sim.world import World
 
 SECOND_US = 1_000_000

@@ -15,9 +15,9 @@ from latecomer.core.routing import Routing
 from latecomer.model.errors import SettingsError
 from latecomer.model.topology import quoted
 from latecomer.sim.durations import Duration, read_duration
-from latecomer.sim.networks import Network
 from latecomer.sim.scenario import Client, Fault, Publish, Scenario, Step, Topics, Workload
 from latecomer.sim.toml_lines import Lines, TooDeep, find_lines
+from latecomer.sim.topologies import Network
 
 SIZE_MAX = 256 * 1024
 
@@ -221,8 +221,8 @@ def _unknown_value(text: ScenarioText, path: tuple[str | int, ...]) -> SettingsE
         members = list(_members(table))
         shown = ", ".join(members)
         close = get_close_matches(str(value)[:100], members, 1)
-        guess = f"did you mean {quoted(close[0])}? " if close else ""
-        return text.wrong(path, f"there is no {_FAMILIES[table][0]} {quoted(str(value))}; {guess}known are {shown}")
+        guess = f" (did you mean {quoted(close[0])}?)" if close else ""
+        return text.wrong(path, f"there is no {_FAMILIES[table][0]} {quoted(str(value))}; known are {shown}{guess}")
     if path[-1] == "timing":
         return text.wrong(path, f"there is no timing {quoted(str(value))}; known are poisson, steady")
     return text.wrong(path, "can only be true; leave it out otherwise")

@@ -45,7 +45,7 @@ class ClientSide(Protocol):
 
     def accepted(self, client: ClientId, token: int, event: Event) -> None: ...
     def refused(self, client: ClientId, token: int, reason: str) -> None: ...
-    def delivered(self, client: ClientId, number: int, event: Event) -> None: ...
+    def delivered(self, client: ClientId, connection: int, number: int, event: Event) -> None: ...
     def broker_started(self, broker: BrokerId, kept_disk: bool) -> None: ...
 
 
@@ -234,7 +234,7 @@ class World:
     def _answer_client(self, effect: Effect) -> None:
         assert self.clients is not None
         if type(effect) is Deliver:
-            self.clients.delivered(effect.client, effect.number, effect.event)
+            self.clients.delivered(effect.client, effect.connection, effect.number, effect.event)
         elif type(effect) is Accept:
             self.clients.accepted(effect.client, effect.token, effect.event)
         elif type(effect) is Refuse:
@@ -353,8 +353,8 @@ class World:
             if (link.a in inside) != (link.b in inside):
                 self.break_wire(link.a, link.b, duration_us, silently=silently)
 
-    def heal(self) -> None:
-        """Take back every fault: brokers run, wires work."""
+    def heal(self, dead: Sequence[BrokerId] = ()) -> None:
+        """Take back every fault: brokers run, except those that stay dead, and wires work."""
         for wire in self.wires.values():
             wire.blocked_until = 0
             for way in wire.ways.values():
@@ -362,10 +362,10 @@ class World:
         for node in self.nodes.values():
             node.paused_until = min(node.paused_until, self.now)
             node.disk_us = self.disk_us
-            if node.core is None:
-                self.start(node.id)
-            else:
+            if node.core is not None:
                 self._resume(node, node.boot)
+            elif node.id not in dead:
+                self.start(node.id)
         for link in self.topology.links:
             wire = self.wires[link.a, link.b]
             if not wire.open:

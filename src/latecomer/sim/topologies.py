@@ -50,28 +50,28 @@ class Walkthrough(_Network, frozen=True):
     """The papers' worked example: 1-2, 2-3, 3-4, 3-5, 5-6."""
 
     def build(self, rng: Random, folder: Path) -> Topology:
-        return walkthrough(latency_us=self.latency)
+        return walkthrough(latency_us=int(self.latency))
 
 
 class Line(_Network, frozen=True):
     brokers: int
 
     def build(self, rng: Random, folder: Path) -> Topology:
-        return line(self.brokers, latency_us=self.latency)
+        return line(self.brokers, latency_us=int(self.latency))
 
 
 class Ring(_Network, frozen=True):
     brokers: int
 
     def build(self, rng: Random, folder: Path) -> Topology:
-        return ring(self.brokers, latency_us=self.latency)
+        return ring(self.brokers, latency_us=int(self.latency))
 
 
 class Star(_Network, frozen=True):
     brokers: int
 
     def build(self, rng: Random, folder: Path) -> Topology:
-        return star(self.brokers, latency_us=self.latency)
+        return star(self.brokers, latency_us=int(self.latency))
 
 
 class Tree(_Network, frozen=True):
@@ -79,14 +79,14 @@ class Tree(_Network, frozen=True):
     degree: int = 2
 
     def build(self, rng: Random, folder: Path) -> Topology:
-        return tree(self.brokers, self.degree, latency_us=self.latency)
+        return tree(self.brokers, self.degree, latency_us=int(self.latency))
 
 
 class RandomTree(_Network, frozen=True):
     brokers: int
 
     def build(self, rng: Random, folder: Path) -> Topology:
-        return random_tree(self.brokers, rng, latency_us=self.latency)
+        return random_tree(self.brokers, rng, latency_us=int(self.latency))
 
 
 class Grid(_Network, frozen=True):
@@ -94,7 +94,7 @@ class Grid(_Network, frozen=True):
     height: int
 
     def build(self, rng: Random, folder: Path) -> Topology:
-        return grid(self.width, self.height, latency_us=self.latency)
+        return grid(self.width, self.height, latency_us=int(self.latency))
 
 
 class RandomNetwork(_Network, frozen=True, tag="random"):
@@ -102,7 +102,7 @@ class RandomNetwork(_Network, frozen=True, tag="random"):
     extra_links: int
 
     def build(self, rng: Random, folder: Path) -> Topology:
-        return random_connected(self.brokers, self.extra_links, rng, latency_us=self.latency)
+        return random_connected(self.brokers, self.extra_links, rng, latency_us=int(self.latency))
 
 
 class BarabasiAlbert(_Network, frozen=True):
@@ -110,7 +110,7 @@ class BarabasiAlbert(_Network, frozen=True):
     links_each: int = 2
 
     def build(self, rng: Random, folder: Path) -> Topology:
-        return barabasi_albert(self.brokers, self.links_each, rng, latency_us=self.latency)
+        return barabasi_albert(self.brokers, self.links_each, rng, latency_us=int(self.latency))
 
 
 class HierarchyNetwork(_Network, frozen=True, tag="hierarchy"):
@@ -120,7 +120,7 @@ class HierarchyNetwork(_Network, frozen=True, tag="hierarchy"):
     degree: int = 4
 
     def build(self, rng: Random, folder: Path) -> Topology:
-        return hierarchy(self.degree, self.brokers, latency_us=self.latency)
+        return hierarchy(self.degree, self.brokers, latency_us=int(self.latency))
 
 
 class Given(_Network, frozen=True):
@@ -134,7 +134,7 @@ class Given(_Network, frozen=True):
         return Topology(
             "given",
             tuple(Node(id) for id in self.brokers),
-            tuple(Link(a, b, self.latency) for a, b in self.links),
+            tuple(Link(a, b, int(self.latency)) for a, b in self.links),
             self.root,
         )
 

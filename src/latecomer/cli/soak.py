@@ -1,0 +1,73 @@
+"""`latecomer soak`: fault seeds in bulk."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from latecomer.model.errors import SettingsError
+from latecomer.sim.soak import Verdict, soak
+
+SHOWN_MAX = 20
+"""Failures told in full; the rest are only counted."""
+
+
+def soak_verb(
+    seeds: Annotated[int, typer.Option(help="How many seeds to live.")] = 1000,
+    start: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes; 0 means one per core.")] = 0,
+    transcript: Annotated[bool, typer.Option(help="Print every step (one seed only).")] = False,
+) -> None:
+    """Live many random networks under faults; every failure names the command that replays it."""
+    _check(seeds, start, jobs)
+    if transcript:
+        _replay(start, seeds)
+        return
+    out, screen = Console(highlight=False, soft_wrap=True), Console(stderr=True)
+    failures = done = accepted = deliveries = 0
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=screen, disable=not screen.is_terminal) as progress:
+            task = progress.add_task("soaking", total=seeds)
+            for verdict in soak(start, seeds, jobs or os.cpu_count() or 1):
+                done += 1
+                accepted += verdict.accepted
+                deliveries += verdict.deliveries
+                progress.advance(task)
+                if verdict.violations:
+                    failures += 1
+                    progress.update(task, description=f"soaking, {failures} failed")
+                    if failures <= SHOWN_MAX:
+                        _tell_failure(out, verdict)
+    finally:
+        out.print(f"{accepted:,} publications accepted, {deliveries:,} deliveries", markup=False)
+        out.print(f"{done} seeds, {failures} failures", markup=False)
+    if failures:
+        raise typer.Exit(1)
+
+
+def _check(seeds: int, start: int, jobs: int) -> None:
+    if seeds < 1:
+        raise SettingsError("--seeds", f"must be at least 1, not {seeds}")
+    if start < 0:
+        raise SettingsError("--start", f"must not be negative, not {start}")
+    if jobs < 0:
+        raise SettingsError("--jobs", f"must not be negative, not {jobs}; 0 means one per core")
+
+
+def _tell_failure(out: Console, verdict: Verdict) -> None:
+    out.print(f"seed {verdict.seed} failed ({verdict.description})", markup=False)
+    for violation in verdict.violations[:3]:
+        out.print(f"  {violation}", markup=False)
+    if len(verdict.violations) > 3:
+        out.print(f"  and {len(verdict.violations) - 3} more", markup=False)
+    out.print(f"  replay: latecomer soak --start {verdict.seed} --seeds 1 --transcript", markup=False)
+
+
+def _replay(start: int, seeds: int) -> None:
+    if seeds != 1:
+        raise SettingsError("--transcript", "shows one seed: add --seeds 1")

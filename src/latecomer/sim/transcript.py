@@ -1,0 +1,248 @@
+"""What happened, one line per step.
+
+       0.002000  3 -> 5   subscribe a/#
+       0.003000  5 -> 6   publication 1.1.7 a/b
+       0.004000  6 delivered 1.1.7 a/b to A (4 hops)
+
+Lines come from the messages on the links and from the records that brokers note, and from nothing else. Payloads are
+never shown, and names cannot steer a terminal: what is not printable is escaped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from latecomer.messages.link import (
+    Adopted,
+    Advertise,
+    AdvertisementsComplete,
+    Alive,
+    Complete,
+    Confirm,
+    Done,
+    Hello,
+    LinkMessage,
+    LinkStates,
+    Publication,
+    Subscribe,
+    Summary,
+    Unadvertise,
+    Unsubscribe,
+)
+from latecomer.model.filters import Filter
+from latecomer.model.ids import BrokerId, Instant
+from latecomer.model.record import Kind, Record
+from latecomer.sim.disk import Disk
+
+CHATTER = (
+    Hello,
+    Alive,
+    Summary,
+    LinkStates,
+    Adopted,
+    AdvertisementsComplete,
+    Complete,
+    Confirm,
+    Done,
+)
+"""Messages that keep the network in order and tell no story."""
+QUIET_RECORDS = (Kind.TREE_ADOPTED,)
+
+VERSION_SHOWN = 8
+
+
+def plain(text: str) -> str:
+    """A name from outside, safe for a terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def time_of(at_us: Instant) -> str:
+    """Seconds with microseconds, aligned; no floating point, so that it is exact."""
+    sign, rest = ("-", -at_us) if at_us < 0 else ("", at_us)
+    return f"{f'{sign}{rest // 1_000_000}':>5}.{rest % 1_000_000:06}"
+
+
+# -- messages
+
+
+def message_text(message: LinkMessage) -> str:
+    """A message in words, names as they are."""
+    return _MESSAGES[type(message)](message)
+
+
+def message_line(at_us: Instant, sender: BrokerId, receiver: BrokerId, message: LinkMessage) -> str:
+    """One message leaving for a neighbour."""
+    way = f"{plain(sender)} -> {plain(receiver)}"
+    return f"{time_of(at_us)}  {way:<8}  {plain(message_text(message))}"
+
+
+def message_name(kind: type) -> str:
+    """As the message is called on the wire."""
+    return str(kind.__struct_config__.tag)  # type: ignore[attr-defined]
+
+
+def _hello(m: Hello) -> str:
+    known = f", knows {m.known_boot}.{m.known_number} and has {m.received} frames" if m.known_boot else ""
+    return f"hello from {m.boot}.{m.number}{known}"
+
+
+def _link_states(m: LinkStates) -> str:
+    states = (f"{s.broker} [{' '.join(n.broker for n in s.neighbours)}]" for s in m.states)
+    return f"link-states {', '.join(states)}"
+
+
+def _publication(m: Publication) -> str:
+    event = m.event
+    parts = [f"publication {event.id} {event.topic}"]
+    if event.attributes:
+        parts.append(attributes_text(event.attributes))
+    if event.payload:
+        parts.append(f"({len(event.payload)} bytes)")
+    if not event.reliable:
+        parts.append("unreliable")
+    if m.only:
+        parts.append(f"only for {' '.join(m.only)}")
+    if m.flooded:
+        parts.append("to everybody")
+    return " ".join(parts)
+
+
+def attributes_text(attributes: Mapping[str, object]) -> str:
+    """As a content filter would write them."""
+    shown = (f"{name} = {_value(value)}" for name, value in attributes.items())
+    return f"{{{', '.join(shown)}}}"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _filters(word: str) -> Callable[[Any], str]:
+    def text(m: Subscribe | Unsubscribe | Advertise | Unadvertise) -> str:
+        filters: Iterable[Filter] = m.filters
+        return f"{word} {', '.join(map(str, filters))}"
+
+    return text
+
+
+_MESSAGES: dict[type, Callable[[Any], str]] = {
+    Hello: _hello,
+    Alive: lambda m: f"alive, has {m.received} frames",
+    Summary: lambda m: f"summary of {len(m.entries)} brokers",
+    LinkStates: _link_states,
+    Adopted: lambda m: f"adopted tree {m.version[:VERSION_SHOWN]}",
+    AdvertisementsComplete: lambda m: f"advertisements-complete for tree {m.version[:VERSION_SHOWN]}",
+    Complete: lambda m: f"complete for tree {m.version[:VERSION_SHOWN]}",
+    Confirm: lambda m: f"confirm {m.number}",
+    Subscribe: _filters("subscribe"),
+    Unsubscribe: _filters("unsubscribe"),
+    Advertise: _filters("advertise"),
+    Unadvertise: _filters("unadvertise"),
+    Publication: _publication,
+    Done: lambda m: f"done {m.origin}.{m.epoch}: {' '.join(map(str, m.seqs))}",
+}
+
+
+# -- records
+
+
+def record_text(record: Record) -> str:
+    """A record in words, names as they are."""
+    tell = _RECORDS.get(record.kind)
+    return tell(record) if tell is not None else _any_record(record)
+
+
+def record_line(record: Record, begin_us: Instant = 0) -> str:
+    """One record; `begin_us` is when time begins to count."""
+    return f"{time_of(record.at_us - begin_us)}  {plain(record.broker)} {plain(record_text(record))}"
+
+
+def _any_record(r: Record) -> str:
+    """A kind this file does not know: everything it says."""
+    shown = (r.client, r.topic, r.filter, r.event, r.peer, r.detail, str(r.count) if r.count else "")
+    return " ".join((r.kind, *(text for text in shown if text)))
+
+
+def _hops(r: Record) -> str:
+    return "" if r.hops < 0 else f" ({r.hops} hop{'' if r.hops == 1 else 's'})"
+
+
+def _brokers(r: Record) -> str:
+    return "1 broker" if r.count == 1 else f"{r.count} brokers"
+
+
+def _waiting(r: Record) -> str:
+    return f", {r.count} waiting" if r.count else ""
+
+
+_RECORDS: dict[Kind, Callable[[Record], str]] = {
+    Kind.STARTED: lambda r: f"started (epoch {r.count})",
+    Kind.SUBSCRIBED: lambda r: f"subscribed {r.client} to {r.filter}",
+    Kind.UNSUBSCRIBED: lambda r: f"unsubscribed {r.client} from {r.filter}",
+    Kind.ADVERTISED: lambda r: f"advertised {r.filter} for {r.client}",
+    Kind.UNADVERTISED: lambda r: f"unadvertised {r.filter} for {r.client}",
+    Kind.CONNECTED: lambda r: f"connected {r.client}{_waiting(r)}",
+    Kind.DISCONNECTED: lambda r: f"disconnected {r.client}",
+    Kind.PUBLISHED: lambda r: f"published {r.event} {r.topic} for {r.client}",
+    Kind.REFUSED: lambda r: f"refused {r.topic} from {r.client}: {r.detail}",
+    Kind.DELIVERED: lambda r: f"delivered {r.event} {r.topic} to {r.client}{_hops(r)}",
+    Kind.DROPPED: lambda r: f"dropped {r.event} {r.topic}{f' of {r.client}' if r.client else ''}: {r.detail}",
+    Kind.PARKED: lambda r: f"parked {r.event} for {r.detail}",
+    Kind.LINKED: lambda r: f"linked to {r.peer}",
+    Kind.UNLINKED: lambda r: f"unlinked from {r.peer}",
+    Kind.REJECTED: lambda r: f"rejected {r.peer}: {r.detail}",
+    Kind.TREE_ADOPTED: lambda r: f"adopted a tree of {_brokers(r)} ({r.detail[:VERSION_SHOWN]})",
+    Kind.TREE_READY: lambda r: f"ready in a tree of {_brokers(r)}",
+    Kind.FORGOTTEN: lambda r: f"forgot {r.peer} and {r.count} events kept for it",
+}
+
+
+# -- observers
+
+
+class Transcript:
+    """Hands every line to `write` as it happens; without `chatter` only those that tell the story."""
+
+    def __init__(self, write: Callable[[str], None], *, chatter: bool = False) -> None:
+        self.write = write
+        self.chatter = chatter
+        self.begin_us: Instant = 0
+        """When time begins to count: what comes before is told with negative times."""
+        self.silent = False
+
+    def say(self, at_us: Instant, text: str) -> None:
+        """Something that is neither message nor record: a fault, a client in vain."""
+        if not self.silent:
+            self.write(f"{time_of(at_us - self.begin_us)}  {plain(text)}")
+
+    def noted(self, record: Record) -> None:
+        if not self.silent and (self.chatter or record.kind not in QUIET_RECORDS):
+            self.write(record_line(record, self.begin_us))
+
+    def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None:
+        if self.silent:
+            return
+        for frame in frames:
+            if self.chatter or not isinstance(frame, CHATTER):
+                self.write(message_line(now - self.begin_us, sender, receiver, frame))
+
+    def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None:
+        """Told by whoever caused it, with the time."""
+
+
+class Digest(Transcript):
+    """Every line of the run, as one number: equal digests, equal runs."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=16)
+        super().__init__(self._add, chatter=True)
+
+    def _add(self, line: str) -> None:
+        self._hash.update(line.encode("utf-8", "backslashreplace") + b"\n")
+
+    def value(self) -> str:
+        return self._hash.hexdigest()

@@ -22,6 +22,7 @@ import typer
 from latecomer import __version__
 from latecomer.cli.demo import demo
 from latecomer.cli.simulate import simulate
+from latecomer.cli.soak import soak_verb
 from latecomer.model.errors import LatecomerError
 
 Verb = Callable[..., None]
@@ -31,6 +32,7 @@ NO, CANNOT, INTERRUPTED = 1, 2, 130
 VERBS: list[tuple[str, Verb]] = [
     ("demo", demo),
     ("simulate", simulate),
+    ("soak", soak_verb),
 ]
 """What follows `latecomer` on the command line, in the order of `latecomer --help`."""
 

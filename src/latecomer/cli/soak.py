@@ -10,7 +10,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from latecomer.model.errors import SettingsError
+from latecomer.sim.chaos import live
 from latecomer.sim.soak import Verdict, soak
+from latecomer.sim.transcript import Digest, Transcript, plain
 
 SHOWN_MAX = 20
 """Failures told in full; the rest are only counted."""
@@ -71,3 +73,16 @@ def _tell_failure(out: Console, verdict: Verdict) -> None:
 def _replay(start: int, seeds: int) -> None:
     if seeds != 1:
         raise SettingsError("--transcript", "shows one seed: add --seeds 1")
+    digest = Digest()
+
+    def write(line: str) -> None:
+        print(line)
+        digest.write(line)
+
+    life = live(start, Transcript(write, chatter=True))
+    print(f"seed {start}: {life.description}; digest {digest.value()}")
+    for violation in life.violations:
+        print(plain(str(violation)))
+    print(f"1 seeds, {int(life.failed)} failures")
+    if life.failed:
+        raise typer.Exit(1)

@@ -26,7 +26,9 @@ def print_summary(console: Console, result: Result) -> None:
     console.print(sizes(result))
     if result.longest_queues:
         longest = ", ".join(f"{name} {size}" for name, size in result.longest_queues.items())
-        console.print(f"  longest queues: {longest}", highlight=False)
+        console.print(f"  longest queues: {longest}", highlight=False, soft_wrap=True)
+    if result.quiet_after_us >= 0:
+        console.print(f"  quiet {result.quiet_after_us / 1e6:g} s after the end of the last fault", highlight=False)
     if result.digest:
         console.print(f"  digest: {result.digest}", highlight=False)
 

@@ -33,6 +33,7 @@ from latecomer.core.inputs import (
     Woken,
 )
 from latecomer.core.interest import Interest
+from latecomer.core.links import ACK_EVERY
 from latecomer.core.linkstate import LinkStateDatabase
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
@@ -47,7 +48,7 @@ from latecomer.messages.link import (
     Complete,
     Confirm,
     Done,
-    Hello,
+    LinkMessage,
     LinkStates,
     Publication,
     Subscribe,
@@ -81,8 +82,9 @@ class Broker:
         for peer, cost_us in neighbours.items():
             self.neighbours.add(peer, cost_us)
         self.link_states = LinkStateDatabase(id, boot)
-        send = self.neighbours.send
-        self.interest = Interest(id, settings.routing, send, self._tables_changed, self._tree_ready, self._tree_lost)
+        self.interest = Interest(
+            id, settings.routing, self.neighbours.send, self._tables_changed, self._tree_ready, self._tree_lost
+        )
         self.clients = Clients(self.orders, self.interest, settings.mailbox_max)
         self.routes = Routes(self.interest.subscriptions, self.clients.subscribers, settings.routes_max)
         self.events = Events(
@@ -94,8 +96,7 @@ class Broker:
             self.routes,
             self.clients,
             self.link_states,
-            send,
-            self.neighbours.backlog,
+            self.neighbours,
         )
         self._tree_due: Instant | None = None
         self._tree_latest: Instant = 0
@@ -144,12 +145,11 @@ class Broker:
 
     def deadline(self) -> Instant | None:
         """When the broker wants a `Woken` at the latest."""
-        due = [
-            instant
-            for instant in (self.neighbours.tick_due, self._tree_due, self.events.done_due, self._forget_due)
-            if instant is not None
-        ]
-        return min(due) if due else None
+        due = self.neighbours.tick_due
+        for other in (self._tree_due, self.events.done_due, self._forget_due):
+            if other is not None and (due is None or other < due):
+                due = other
+        return due
 
     # -- inputs ------------------------------------------------------------------------------------------------------
 
@@ -179,26 +179,31 @@ class Broker:
 
     def _link_received(self, fact: LinkReceived) -> None:
         peer = fact.peer
-        neighbours = self.neighbours
-        link = neighbours.links[peer]
+        link = self.neighbours.links[peer]
         if not link.connected:
             return
         link.heard_at = self.orders.now
         handlers = self._on_frame
         for frame in fact.frames:
-            kind = type(frame)
-            if not link.greeted:
-                neighbours.greeted(peer, frame)
-            elif kind is Alive:
-                neighbours.on_alive(peer, frame)  # type: ignore[arg-type]
-            elif kind is Hello:
-                neighbours.reject(peer, "a second hello on one connection")
-            else:
+            handler = handlers.get(type(frame))
+            if handler is not None and link.greeted:
                 link.received += 1
-                handlers[kind](peer, frame)
-            if not link.connected:
+                handler(peer, frame)
+            elif not self._connection_frame(peer, frame):
                 return  # rejected: what follows is not looked at
-        neighbours.acknowledge_soon(link)
+        if link.received - link.told >= ACK_EVERY:
+            self.neighbours.acknowledge(link)
+
+    def _connection_frame(self, peer: BrokerId, frame: LinkMessage) -> bool:
+        """Whether the connection still stands after this frame."""
+        neighbours = self.neighbours
+        if not neighbours.links[peer].greeted:
+            neighbours.greeted(peer, frame)
+        elif type(frame) is Alive:
+            neighbours.on_alive(peer, frame)
+        else:
+            neighbours.reject(peer, "a second hello on one connection")
+        return neighbours.links[peer].connected
 
     # -- link state and trees ----------------------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ Bound. Each origin has a window of events under way, its share of what one link 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from latecomer.core.clients import Clients, Disk
@@ -24,12 +23,13 @@ from latecomer.core.effects import Accept, Drop, Put, Refuse
 from latecomer.core.inputs import Published
 from latecomer.core.interest import Interest
 from latecomer.core.linkstate import LinkStateDatabase
+from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.outbox import RESERVE, Entry, Outbox
 from latecomer.core.routes import Routes
 from latecomer.core.seen import Seen
 from latecomer.core.settings import BrokerSettings
-from latecomer.messages.link import Done, Publication, SessionFrame
+from latecomer.messages.link import Done, Publication
 from latecomer.model.errors import FilterError
 from latecomer.model.event import Event
 from latecomer.model.ids import BrokerId, EventId, Instant
@@ -54,9 +54,7 @@ class Events:
     routes: Routes
     clients: Clients
     link_states: LinkStateDatabase
-    send: Callable[[BrokerId, SessionFrame], None]
-    backlog: Callable[[BrokerId], int]
-    """Frames that wait for a neighbour's acknowledgement."""
+    neighbours: Neighbours
     outbox: Outbox = field(default_factory=Outbox)
     seen: Seen = field(default_factory=Seen)
     transit: dict[EventId, list[BrokerId]] = field(default_factory=dict)
@@ -181,8 +179,7 @@ class Events:
             entry.waiting = peers
             outbox.under_way[event.id.seq] = None
             publication = Publication(event, entry.only, flooded)
-            for peer in peers:
-                self.send(peer, publication)
+            self.neighbours.send_all(peers, publication)
         while self.fleeting:
             event = self.fleeting.popleft()
             flooded = self._must_flood(event)
@@ -235,28 +232,30 @@ class Events:
         if not interest.ready or peer not in interest.peers:
             return  # belongs to a tree that one of us has left; its origin will send it again
         event = publication.event
-        route = self.routes.of(event.topic)
         only = publication.only
+        attributes = event.attributes
+        route = self.routes.of(event.topic)
+        clients = route.clients_for(attributes) if route.picky_clients else route.clients
         if only or publication.flooded:
             peers = self._next_peers(event, peer, only, publication.flooded)
         else:
-            peers = [other for other in route.peers_for(event.attributes) if other != peer]
+            wanted = route.peers_for(attributes) if route.picky_peers else route.peers
+            peers = [other for other in wanted if other != peer]
         if not event.reliable:
-            self._send_fleeting(publication, peers)
-            clients = route.clients_for(event.attributes)
             if clients:
                 self._deliver(clients, event)
+            if peers:
+                self._send_fleeting(publication, peers)
             return
         id = event.id
-        if (not only or self.broker in only) and (clients := route.clients_for(event.attributes)) and self.seen.add(id):
+        if clients and (not only or self.broker in only) and self.seen.add(id):
             self.orders.writes.append(Put("seen", "", id.origin, (id.epoch, id.seq)))
             self._deliver(clients, event)
         if not peers:
             self._report(peer, id)
             return
         self.transit[id] = [peer, *peers]
-        for other in peers:
-            self.send(other, publication)
+        self.neighbours.send_all(peers, publication)
 
     def _deliver(self, clients: tuple[str, ...], event: Event) -> None:
         tree = self.interest.tree
@@ -265,11 +264,12 @@ class Events:
 
     def _send_fleeting(self, publication: Publication, peers: list[BrokerId]) -> None:
         """An unreliable event is not worth an unbounded queue."""
+        full = self.neighbours.full
         for peer in peers:
-            if self.backlog(peer) >= self.settings.link_max:
+            if full(peer):
                 self._note_dropped(publication.event, f"unreliable, and the link to {peer} is full")
-            else:
-                self.send(peer, publication)
+                peers = [other for other in peers if other != peer]
+        self.neighbours.send_all(peers, publication)
 
     def _report(self, peer: BrokerId, id: EventId) -> None:
         """Report an event done to where it came from; reports are collected for a moment."""
@@ -285,7 +285,7 @@ class Events:
     def flush_dones(self) -> None:
         for peer, batches in self.dones.items():
             for (origin, epoch), seqs in batches.items():
-                self.send(peer, Done(origin, epoch, tuple(seqs)))
+                self.neighbours.send(peer, Done(origin, epoch, tuple(seqs)))
         self.dones.clear()
         self.done_due, self.done_count = None, 0
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from latecomer.core.links import ACK_EVERY, Greeting, Link, hello_problem
+from latecomer.core.links import Greeting, Link, hello_problem
 from latecomer.core.orders import Orders
 from latecomer.core.settings import BrokerSettings
 from latecomer.messages.link import Alive, Hello, LinkMessage, Neighbour, SessionFrame
@@ -38,17 +38,29 @@ class Neighbours:
 
     def send(self, peer: BrokerId, frame: SessionFrame) -> None:
         """Send a session frame, or keep it until the connection is back; without a session there is nobody to tell."""
-        link = self.links[peer]
-        if link.known_boot == 0:
-            return
-        link.sent += 1
-        link.unacked.append(frame)
-        if link.greeted:
-            link.spoke_at = self.orders.now
-            self.orders.send(peer, frame)
+        self.send_all((peer,), frame)
 
-    def backlog(self, peer: BrokerId) -> int:
-        return len(self.links[peer].unacked)
+    def send_all(self, peers: Iterable[BrokerId], frame: SessionFrame) -> None:
+        """The same to several. Every event passes here once per broker, so the layers below are written out."""
+        orders = self.orders
+        links, frames = self.links, orders.frames
+        for peer in peers:
+            link = links[peer]
+            if link.known_boot == 0:
+                continue
+            link.sent += 1
+            link.unacked.append(frame)
+            if link.greeted:
+                link.spoke_at = orders.now
+                waiting = frames.get(peer)
+                if waiting is None:
+                    frames[peer] = [frame]
+                else:
+                    waiting.append(frame)
+
+    def full(self, peer: BrokerId) -> bool:
+        """Whether nothing should be sent that need not be."""
+        return len(self.links[peer].unacked) >= self.settings.link_max
 
     # -- connections -----------------------------------------------------------------------------------------------
 
@@ -93,10 +105,9 @@ class Neighbours:
         if not self.links[peer].acknowledge(frame.received):
             self.reject(peer, f"acknowledges {frame.received} frames of {self.links[peer].sent} sent")
 
-    def acknowledge_soon(self, link: Link) -> None:
-        """Tell the neighbour how far we are when it is worth a frame."""
-        if link.received - link.told >= ACK_EVERY:
-            self.orders.send(link.peer, link.alive(self.orders.now))
+    def acknowledge(self, link: Link) -> None:
+        """Tell the neighbour how far we are."""
+        self.orders.send(link.peer, link.alive(self.orders.now))
 
     def reject(self, peer: BrokerId, reason: str) -> None:
         """The peer broke the protocol: end connection and session, say why, try again from nothing."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from latecomer.core.effects import Disconnect, Drop, Effect, Note, Persist, Put, Send, Trim
 from latecomer.messages.link import LinkMessage
-from latecomer.model.ids import BrokerId, Instant
+from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Kind, Record
 
 
@@ -37,9 +37,22 @@ class Orders:
             self.effects.append(Send(peer, waiting))
         self.effects.append(Disconnect(peer, reason))
 
-    def note(self, kind: Kind, **fields: str | int) -> None:
+    def note(
+        self,
+        kind: Kind,
+        client: ClientId = "",
+        topic: str = "",
+        filter: str = "",
+        event: str = "",
+        peer: BrokerId = "",
+        hops: int = -1,
+        count: int = 0,
+        detail: str = "",
+    ) -> None:
         cause = f"{self.broker}.{self.boot}#{self.step}"
-        self.effects.append(Note(Record(self.now, self.broker, kind, cause, **fields)))  # type: ignore[arg-type]
+        self.effects.append(
+            Note(Record(self.now, self.broker, kind, cause, client, topic, filter, event, peer, hops, count, detail))
+        )
 
     def finish(self) -> list[Effect]:
         """Writes first, then everything else; starts the next step with nothing."""

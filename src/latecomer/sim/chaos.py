@@ -22,7 +22,8 @@ from latecomer.model.topics import topic_matches
 from latecomer.model.topology import Topology
 from latecomer.sim.checkers import Agreement, Promises, Violation, check_bounds
 from latecomer.sim.clients import SimClients
-from latecomer.sim.world import Observer, World
+from latecomer.sim.transcript import Transcript
+from latecomer.sim.world import World
 
 SECOND_US = 1_000_000
 LIVENESS_US = 15 * SECOND_US
@@ -59,15 +60,16 @@ class Life:
         return bool(self.violations)
 
 
-def live(seed: int, observers: Callable[[World], list[Observer]] | None = None) -> Life:
+def live(seed: int, transcript: Transcript | None = None) -> Life:
     """Live one life. The same seed is the same life, byte for byte, in any process."""
-    return _Chaos(seed, observers).run()
+    return _Chaos(seed, transcript).run()
 
 
 class _Chaos:
     """The run of one seed."""
 
-    def __init__(self, seed: int, observers: Callable[[World], list[Observer]] | None) -> None:
+    def __init__(self, seed: int, transcript: Transcript | None) -> None:
+        self.transcript = transcript
         # Strings and tuples would be hashed by process; an integer seed is the same everywhere.
         self.random = random = Random(seed)
         topology = _draw_topology(random)
@@ -83,8 +85,8 @@ class _Chaos:
         self.clients = SimClients(self.world, [self.promises])
         self.agreement = Agreement(self.world, self.clients)
         self.world.observers.append(self.promises)
-        if observers is not None:
-            self.world.observers += observers(self.world)
+        if transcript is not None:
+            self.world.observers.append(transcript)
         self.brokers = list(topology.ids())
         self.life = Life(seed, f"{len(self.brokers)} brokers, {len(topology.links)} links, {settings.routing}")
         self._faults: dict[str, Callable[[], None]] = {
@@ -147,6 +149,7 @@ class _Chaos:
     def _settle(self) -> None:
         """Heal, and demand that the network becomes quiet, complete and right."""
         world = self.world
+        self._say("every fault is taken back")
         world.heal()
         for client in self.clients.clients.values():
             if not client.online:
@@ -231,39 +234,58 @@ class _Chaos:
         link = self.random.choice(self.world.topology.links)
         return (link.a, link.b) if self.random.random() < 0.5 else (link.b, link.a)
 
+    def _say(self, text: str) -> None:
+        if self.transcript is not None:
+            self.transcript.say(self.world.now, text)
+
     def _break(self) -> None:
-        self.world.break_wire(*self._link(), self._time(), silently=self.random.random() < 0.5)
+        (a, b), time, silently = self._link(), self._time(), self.random.random() < 0.5
+        self._say(f"fault: {a} - {b} breaks{' silently' if silently else ''} for {time} us")
+        self.world.break_wire(a, b, time, silently=silently)
 
     def _blink(self) -> None:
         """A connection that breaks again and again."""
         a, b = self._link()
+        self._say(f"fault: {a} - {b} blinks")
         for _ in range(self.random.randint(2, 6)):
             self.world.at(self.world.now + self.random.randrange(SECOND_US), self.world.break_wire, a, b, 10_000)
 
     def _partition(self) -> None:
         side = self.random.sample(self.brokers, self.random.randint(1, max(1, len(self.brokers) // 2)))
-        self.world.partition(side, self._time(), silently=self.random.random() < 0.5)
+        time, silently = self._time(), self.random.random() < 0.5
+        self._say(f"fault: {' '.join(side)} cut off{' silently' if silently else ''} for {time} us")
+        self.world.partition(side, time, silently=silently)
 
     def _crash(self, *, keeps_disk: bool = True) -> None:
         world = self.world
         for broker in self.random.sample(self.brokers, self.random.choice((1, 1, 1, min(3, len(self.brokers))))):
-            world.crash(broker, keeps_disk=keeps_disk, silently=self.random.random() < 0.3)
-            world.at(world.now + self._time(), world.start, broker)
+            silently, time = self.random.random() < 0.3, self._time()
+            self._say(f"fault: {broker} crashes{'' if keeps_disk else ' and loses its disk'} for {time} us")
+            world.crash(broker, keeps_disk=keeps_disk, silently=silently)
+            world.at(world.now + time, world.start, broker)
 
     def _lose_disk(self) -> None:
         self._crash(keeps_disk=False)
 
     def _pause(self) -> None:
-        self.world.pause(self.random.choice(self.brokers), self._time())
+        broker, time = self.random.choice(self.brokers), self._time()
+        self._say(f"fault: {broker} pauses for {time} us")
+        self.world.pause(broker, time)
 
     def _stall(self) -> None:
-        self.world.stall(*self._link(), self._time())
+        (a, b), time = self._link(), self._time()
+        self._say(f"fault: {a} -> {b} stalls for {time} us")
+        self.world.stall(a, b, time)
 
     def _deafen(self) -> None:
-        self.world.deafen(*self._link())
+        a, b = self._link()
+        self._say(f"fault: {b} hears nothing from {a}")
+        self.world.deafen(a, b)
 
     def _slow_disk(self) -> None:
-        self.world.nodes[self.random.choice(self.brokers)].disk_us = self.random.choice((0, 1_000, 50_000, 300_000))
+        broker, disk_us = self.random.choice(self.brokers), self.random.choice((0, 1_000, 50_000, 300_000))
+        self._say(f"fault: the disk of {broker} takes {disk_us} us a write")
+        self.world.nodes[broker].disk_us = disk_us
 
 
 def _draw_topology(random: Random) -> Topology:

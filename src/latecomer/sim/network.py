@@ -8,7 +8,6 @@ frame and then goes on, so nothing more arrives until an end gives up. A *stall*
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from latecomer.messages.link import LinkMessage
@@ -52,14 +51,3 @@ class Wire:
 
     def other(self, end: BrokerId) -> BrokerId:
         return self.b if end == self.a else self.a
-
-    def arrival(self, sender: BrokerId, now: Instant, delay_us: Callable[[int], int]) -> tuple[Instant, bool]:
-        """When what is sent now arrives, and whether it shares the journey of what was sent before."""
-        way = self.ways[sender]
-        latency = self.latency_us + (delay_us(self.jitter_us) if self.jitter_us else 0)
-        at = max(now + latency, way.stalled_until)
-        if at <= way.last_arrival:
-            at = way.last_arrival
-            return at, bool(way.under_way) and way.under_way[-1][0] == self.connection
-        way.last_arrival = at
-        return at, False

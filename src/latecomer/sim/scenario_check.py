@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from random import Random
 
@@ -16,6 +17,7 @@ from latecomer.model.topology import Topology, quoted
 from latecomer.sim.durations import read_duration, show_duration
 from latecomer.sim.scenario import Break, Crash, Deafen, Fault, Partition, Scenario, Stall, Step, Topics, Workload
 from latecomer.sim.scenario_file import ScenarioText, choose, convert, read_text
+from latecomer.sim.topologies import Given
 
 PUBLICATIONS_MAX = 10_000_000
 CLIENTS_MAX = 1_000_000
@@ -106,10 +108,16 @@ class _Check:
             if error.source is not None:
                 raise
             if error.key == "topology":
-                raise self.text.wrong(("topology",), error.problem) from None
+                raise self.text.wrong(("topology", *self._culprit(error.problem)), error.problem) from None
             key = {"n": "brokers", "m": "links_each", "latency_us": "latency"}.get(error.key, error.key)
             raise self.text.wrong(("topology", key), error.problem) from None
         return topology
+
+    def _culprit(self, problem: str) -> Path_:
+        """Where brokers and links are given one by one, the list that is wrong."""
+        if not isinstance(self.scenario.topology, Given) or "not connected" in problem:
+            return ()
+        return ("links",) if " link " in problem else ("root",) if " root " in problem else ("brokers",)
 
     def _settings(self, topology: Topology) -> BrokerSettings:
         routing = self.scenario.routing
@@ -127,10 +135,17 @@ class _Check:
             settings = msgspec.convert({**values, "routing": msgspec.to_builtins(routing)}, BrokerSettings)
             settings.check()
         except SettingsError as error:
-            _, _, key = error.key.rpartition(".")
-            written = key if key in self.scenario.settings else key.removesuffix("_us")
-            raise self.text.wrong(("settings", written), error.problem) from None
+            raise self._setting_problem(error) from None
         return settings
+
+    def _setting_problem(self, error: SettingsError) -> SettingsError:
+        """A setting may clash with one that was left as it is; the complaint goes to the one that was written."""
+        for named in re.findall(r"settings\.(\w+)", f"{error.key} {error.problem}"):
+            for written in (named, named.removesuffix("_us")):
+                if written in self.scenario.settings:
+                    clash = "" if error.key.endswith(f".{named}") else f"{error.key}, left as it is, "
+                    return self.text.wrong(("settings", written), f"{clash}{error.problem}")
+        return self.text.wrong(("settings",), str(error))
 
     def _setting(self, key: str, value: int | str) -> tuple[str, int | str]:
         path = ("settings", key)

@@ -160,7 +160,7 @@ def _sentence(text: ScenarioText, said: str) -> SettingsError:
         return _unknown_key(text, path, found[1])
     if found := re.match(r"Object missing required field `(.*)`$", problem):
         return _missing_key(text, path, found[1])
-    if problem.startswith("Invalid value"):
+    if problem.startswith(("Invalid value", "Invalid enum value")):
         return _unknown_value(text, path)
     if found := re.match(r"Expected `array` of length (\d+)", problem):
         return text.wrong(path, f"must be a list of {found[1]}, not of {len(text.at(path) or ())}")

@@ -7,10 +7,10 @@ told what happened and cannot change it.
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Protocol
 
 from latecomer.core.broker import Broker
@@ -107,14 +107,13 @@ class World:
     def at(self, instant: Instant, what: Callable[..., object], *arguments: object) -> None:
         """Let something happen at an instant."""
         self._order += 1
-        heapq.heappush(self._heap, (instant, self._order, what, arguments))
+        heappush(self._heap, (instant, self._order, what, arguments))
 
     def run(self, until: Instant) -> None:
         """Let time pass."""
         heap = self._heap
-        pop = heapq.heappop
         while heap and heap[0][0] <= until:
-            self.now, _, what, arguments = pop(heap)
+            self.now, _, what, arguments = heappop(heap)
             what(*arguments)
         self.now = max(self.now, until)
 
@@ -277,23 +276,32 @@ class World:
         way = wire.ways[sender]
         if way.doomed == wire.connection:
             return
-        at, joins = wire.arrival(sender, self.now, self._delay)
-        if joins:
-            way.under_way[-1][1].extend(frames)
-            return
-        way.under_way.append((wire.connection, list(frames)))
-        self.at(at, self._arrive, wire, sender)
-
-    def _delay(self, jitter_us: int) -> int:
-        return self.random.randrange(jitter_us)
+        at = self.now + wire.latency_us
+        if wire.jitter_us:
+            at += self.random.randrange(wire.jitter_us)
+        at = max(at, way.stalled_until)
+        if at <= way.last_arrival:  # links keep order: it arrives together with what was sent before
+            at = way.last_arrival
+            if way.under_way and way.under_way[-1][0] == wire.connection:
+                way.under_way[-1][1].extend(frames)
+                return
+        way.last_arrival = at
+        way.under_way.append((wire.connection, frames))
+        self._order += 1
+        heappush(self._heap, (at, self._order, self._arrive, (wire, sender)))
 
     def _arrive(self, wire: Wire, sender: BrokerId) -> None:
-        connection, frames = wire.ways[sender].under_way.popleft()
-        if not wire.open or connection != wire.connection or wire.ways[sender].doomed == connection:
+        way = wire.ways[sender]
+        connection, frames = way.under_way.popleft()
+        if not wire.open or connection != wire.connection or way.doomed == connection:
             return
         if self.transport is not None:
             frames = self.transport(frames)
-        self.tell(wire.other(sender), LinkReceived(sender, frames))
+        node = self.nodes[way.receiver]
+        if node.paused_until > self.now:
+            node.inbox.append(LinkReceived(sender, frames))
+        elif node.core is not None:
+            self._step(node, LinkReceived(sender, frames))
 
     def _close(self, wire: Wire, *, told: Sequence[BrokerId]) -> None:
         """End a connection; `told` are the ends that learn of it, if word still gets through to them."""

@@ -5,8 +5,9 @@
         1.000000  4 subscribed A to a/#
         1.000000  4 -> 3    subscribe a/#
 
-A block is a command (with further input on the lines below it), a line of four dashes, and the output up to an empty line.
-Lines that begin with '#' between blocks are comments. Every command that makes something happen lets one second pass.
+A block is a command (with further input on the lines below it), a line of four dashes, and the output up to an empty
+line. Lines that begin with '#' between blocks are comments. Every command that makes something happen lets one second
+pass.
 
     network                  TOML follows: topology, routing, settings, clients; the tree comes out
     CLIENT join BROKER       also leave, come_back, subscribe, unsubscribe, advertise, unadvertise FILTER

@@ -264,8 +264,9 @@ def reports_before_the_others(patch: Patch) -> None:
 
     def hasty(self: events.Events, peer: str, publication: Any) -> None:
         on_publication(self, peer, publication)
-        if self.transit.pop(publication.event.id, None) is not None:
-            self._report(peer, publication.event.id)
+        id = publication.event.id
+        if self.transit.get(id.origin, {}).pop(id.seq, None) is not None:
+            self._report(peer, id.origin, id.epoch, id.seq)
 
     patch.setattr(events.Events, "on_publication", hasty)
 

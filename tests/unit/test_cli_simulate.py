@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -45,8 +44,8 @@ def test_the_summary_tells_what_became_of_everything(capsys: Capture) -> None:
     assert simulate(WALKTHROUGH) == 0
     shown = capsys.readouterr()
     assert shown.err == ""
-    for word in ("walkthrough: 6 brokers, 5 links, seed 1", "accepted", "delivered", "lost", "duplicates", "publication",
-                 "hop", "subscription entries", "routes", "longest queues"):  # fmt: skip
+    for word in ("walkthrough: 6 brokers, 5 links, seed 1", "accepted", "delivered", "lost", "duplicates",
+                 "publication", "hop", "subscription entries", "routes", "longest queues"):  # fmt: skip
         assert word in shown.out
 
 
@@ -117,9 +116,11 @@ def test_bad_input_is_one_sentence_and_exit_code_2(text: str | None, sentence: s
 def test_an_interrupt_stops_cleanly_with_what_was_reached(tmp_path: Path) -> None:
     scenario = tmp_path / "long.toml"
     scenario.write_text('duration = "24h"\n[topology]\nkind = "walkthrough"\n')
-    command = [sys.executable, "-m", "latecomer", "simulate", str(scenario)]
+    command = [sys.executable, "-u", "-m", "latecomer", "simulate", str(scenario), "--story"]
     going = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(3)
+    assert going.stdout is not None
+    while not going.stdout.readline().endswith("the scenario begins\n"):
+        pass
     going.send_signal(signal.SIGINT)
     out, err = going.communicate(timeout=60)
     assert going.returncode == 130

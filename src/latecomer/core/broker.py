@@ -107,7 +107,6 @@ class Broker:
             Woken: self._woken,
             LinkConnected: lambda fact: self.neighbours.connected(fact.peer),
             LinkDisconnected: lambda fact: self.neighbours.disconnected(fact.peer),
-            LinkReceived: self._link_received,
             ClientConnected: lambda fact: self.clients.connected(fact.client, fact.connection),
             ClientDisconnected: lambda fact: self.clients.disconnected(fact.client),
             Subscribed: lambda fact: self.clients.subscribe(fact.client, fact.filter),
@@ -128,7 +127,6 @@ class Broker:
             Confirm: self.interest.on_confirm,
             AdvertisementsComplete: self.interest.on_advertisements_complete,
             Complete: self.interest.on_complete,
-            Publication: self.events.on_publication,
             Done: self.events.on_done,
         }
         self._disk = disk
@@ -140,16 +138,15 @@ class Broker:
         orders = self.orders
         orders.now = now
         orders.step += 1
-        self._on_input[type(input)](input)
+        if type(input) is LinkReceived:  # the hot path, before the table
+            self._link_received(input)
+        else:
+            self._on_input[type(input)](input)
         return orders.finish()
 
     def deadline(self) -> Instant | None:
         """When the broker wants a `Woken` at the latest."""
-        due = self.neighbours.tick_due
-        for other in (self._tree_due, self.events.done_due, self._forget_due):
-            if other is not None and (due is None or other < due):
-                due = other
-        return due
+        return self.orders.wake_at
 
     # -- inputs ------------------------------------------------------------------------------------------------------
 
@@ -167,6 +164,7 @@ class Broker:
 
     def _woken(self, _: Woken) -> None:
         now = self.orders.now
+        self.orders.wake_at = None
         if self.events.done_due is not None and self.events.done_due <= now:
             self.events.flush_dones()
         if self.neighbours.tick_due is not None and self.neighbours.tick_due <= now:
@@ -176,6 +174,9 @@ class Broker:
             self._adopt_tree()
         if self._forget_due is not None and self._forget_due <= now:
             self._forget()
+        for due in (self.neighbours.tick_due, self._tree_due, self.events.done_due, self._forget_due):
+            if due is not None:
+                self.orders.wake(due)
 
     def _link_received(self, fact: LinkReceived) -> None:
         peer = fact.peer
@@ -184,9 +185,12 @@ class Broker:
             return
         link.heard_at = self.orders.now
         handlers = self._on_frame
+        on_publication = self.events.on_publication
         for frame in fact.frames:
-            handler = handlers.get(type(frame))
-            if handler is not None and link.greeted:
+            if type(frame) is Publication and link.greeted:
+                link.received += 1
+                on_publication(peer, frame)
+            elif (handler := handlers.get(type(frame))) is not None and link.greeted:
                 link.received += 1
                 handler(peer, frame)
             elif not self._connection_frame(peer, frame):
@@ -242,7 +246,7 @@ class Broker:
         now = self.orders.now
         if self._tree_due is None:
             self._tree_latest = now + self.settings.settle_max_us
-        self._tree_due = min(now + self.settings.settle_us, self._tree_latest)
+        self._tree_due = self.orders.wake(min(now + self.settings.settle_us, self._tree_latest))
 
     def _adopt_tree(self) -> None:
         view = reachable(self.link_states.states, self.id)
@@ -280,7 +284,7 @@ class Broker:
 
     def _forget_later(self) -> None:
         absent = self.link_states.absent_since
-        self._forget_due = min(absent.values()) + self.settings.forget_us if absent else None
+        self._forget_due = self.orders.wake(min(absent.values()) + self.settings.forget_us) if absent else None
 
     def _forget(self) -> None:
         gone = self.link_states.forget(self.orders.now, self.settings.forget_us)

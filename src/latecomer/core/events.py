@@ -16,6 +16,7 @@ Bound. Each origin has a window of events under way, its share of what one link 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from latecomer.core.clients import Clients, Disk
@@ -57,8 +58,9 @@ class Events:
     neighbours: Neighbours
     outbox: Outbox = field(default_factory=Outbox)
     seen: Seen = field(default_factory=Seen)
-    transit: dict[EventId, list[BrokerId]] = field(default_factory=dict)
-    """Events sent on and not reported done: first where it came from, then who has not reported."""
+    transit: dict[BrokerId, dict[int, list[BrokerId]]] = field(default_factory=dict)
+    """By origin and number, events sent on and not reported done: first where it came from, then who has not reported.
+    (In one tree an origin has one epoch.)"""
     dones: dict[BrokerId, dict[tuple[BrokerId, int], list[int]]] = field(default_factory=dict)
     done_due: Instant | None = None
     done_count: int = 0
@@ -233,14 +235,13 @@ class Events:
             return  # belongs to a tree that one of us has left; its origin will send it again
         event = publication.event
         only = publication.only
-        attributes = event.attributes
-        route = self.routes.of(event.topic)
-        clients = route.clients_for(attributes) if route.picky_clients else route.clients
+        route = self.routes.by_topic.get(event.topic) or self.routes.of(event.topic)
+        clients = route.clients_for(event.attributes) if route.picky_clients else route.clients
+        peers: Sequence[BrokerId]
         if only or publication.flooded:
             peers = self._next_peers(event, peer, only, publication.flooded)
         else:
-            wanted = route.peers_for(attributes) if route.picky_peers else route.peers
-            peers = [other for other in wanted if other != peer]
+            peers = route.onward(peer, event.attributes)
         if not event.reliable:
             if clients:
                 self._deliver(clients, event)
@@ -252,9 +253,9 @@ class Events:
             self.orders.writes.append(Put("seen", "", id.origin, (id.epoch, id.seq)))
             self._deliver(clients, event)
         if not peers:
-            self._report(peer, id)
+            self._report(peer, id.origin, id.epoch, id.seq)
             return
-        self.transit[id] = [peer, *peers]
+        self.transit.setdefault(id.origin, {})[id.seq] = [peer, *peers]
         self.neighbours.send_all(peers, publication)
 
     def _deliver(self, clients: tuple[str, ...], event: Event) -> None:
@@ -262,25 +263,19 @@ class Events:
         assert tree is not None
         self.clients.deliver(clients, event, tree.hops(event.id.origin, self.broker))
 
-    def _send_fleeting(self, publication: Publication, peers: list[BrokerId]) -> None:
+    def _send_fleeting(self, publication: Publication, peers: Sequence[BrokerId]) -> None:
         """An unreliable event is not worth an unbounded queue."""
-        full = self.neighbours.full
-        for peer in peers:
-            if full(peer):
-                self._note_dropped(publication.event, f"unreliable, and the link to {peer} is full")
-                peers = [other for other in peers if other != peer]
-        self.neighbours.send_all(peers, publication)
+        for peer in self.neighbours.send_all(peers, publication, self.settings.link_max):
+            self._note_dropped(publication.event, f"unreliable, and the link to {peer} is full")
 
-    def _report(self, peer: BrokerId, id: EventId) -> None:
+    def _report(self, peer: BrokerId, origin: BrokerId, epoch: int, seq: int) -> None:
         """Report an event done to where it came from; reports are collected for a moment."""
-        batches = self.dones.setdefault(peer, {})
-        batch = batches.setdefault((id.origin, id.epoch), [])
-        batch.append(id.seq)
+        self.dones.setdefault(peer, {}).setdefault((origin, epoch), []).append(seq)
         self.done_count += 1
         if self.done_count >= DONE_BATCH:
             self.flush_dones()
         elif self.done_due is None:
-            self.done_due = self.orders.now + self.settings.done_delay_us
+            self.done_due = self.orders.wake(self.orders.now + self.settings.done_delay_us)
 
     def flush_dones(self) -> None:
         for peer, batches in self.dones.items():
@@ -300,13 +295,17 @@ class Events:
                         self._finish(entry)
                 self.pump()
             return
+        under_way = self.transit.get(done.origin, {})
         for seq in done.seqs:
-            id = EventId(done.origin, done.epoch, seq)
-            waiting = self.transit.get(id)
+            waiting = under_way.get(seq)
             if waiting is None or peer not in waiting[1:]:
                 continue  # reported for a tree of the past, or twice
-            if len(waiting) > 2:
-                waiting.remove(peer)
-                continue
-            del self.transit[id]
-            self._report(waiting[0], id)
+            waiting.remove(peer)
+            if len(waiting) == 1:
+                del under_way[seq]
+                self._report(waiting[0], done.origin, done.epoch, seq)
+
+    @property
+    def carried(self) -> int:
+        """Events of others that are under way through this broker."""
+        return sum(map(len, self.transit.values()))

@@ -12,6 +12,7 @@ from latecomer.messages.link import Alive, Hello, LinkMessage, Neighbour, Sessio
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
 
+UNLIMITED = 1 << 62
 SILENCES = 3
 """Heartbeats that may be missed before a connection counts as dead."""
 
@@ -40,13 +41,18 @@ class Neighbours:
         """Send a session frame, or keep it until the connection is back; without a session there is nobody to tell."""
         self.send_all((peer,), frame)
 
-    def send_all(self, peers: Iterable[BrokerId], frame: SessionFrame) -> None:
-        """The same to several. Every event passes here once per broker, so the layers below are written out."""
+    def send_all(self, peers: Iterable[BrokerId], frame: SessionFrame, limit: int = UNLIMITED) -> list[BrokerId]:
+        """The same to several; returns those that were left out because `limit` frames wait for them already. Every
+        event passes here once per broker, so the layers below are written out."""
         orders = self.orders
         links, frames = self.links, orders.frames
+        full: list[BrokerId] = []
         for peer in peers:
             link = links[peer]
             if link.known_boot == 0:
+                continue
+            if len(link.unacked) >= limit:
+                full.append(peer)
                 continue
             link.sent += 1
             link.unacked.append(frame)
@@ -57,10 +63,7 @@ class Neighbours:
                     frames[peer] = [frame]
                 else:
                     waiting.append(frame)
-
-    def full(self, peer: BrokerId) -> bool:
-        """Whether nothing should be sent that need not be."""
-        return len(self.links[peer].unacked) >= self.settings.link_max
+        return full
 
     # -- connections -----------------------------------------------------------------------------------------------
 
@@ -76,7 +79,7 @@ class Neighbours:
         link.heard_at = link.spoke_at = now
         self.orders.send(peer, link.hello(self.settings.network, self.broker))
         if self.tick_due is None:
-            self.tick_due = now + self.settings.heartbeat_us
+            self.tick_due = self.orders.wake(now + self.settings.heartbeat_us)
 
     def disconnected(self, peer: BrokerId) -> None:
         link = self.links[peer]

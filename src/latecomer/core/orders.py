@@ -21,6 +21,14 @@ class Orders:
     writes: list[Put | Drop | Trim] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     frames: dict[BrokerId, list[LinkMessage]] = field(default_factory=dict)
+    wake_at: Instant | None = None
+    """The earliest instant anybody asked for; may be too early after a change of plan, never too late."""
+
+    def wake(self, at: Instant) -> Instant:
+        """Ask to be woken."""
+        if self.wake_at is None or at < self.wake_at:
+            self.wake_at = at
+        return at
 
     def send(self, peer: BrokerId, frame: LinkMessage) -> None:
         """Frames to one neighbour leave together, once per step."""

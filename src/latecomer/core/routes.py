@@ -23,6 +23,7 @@ class Route:
     peers: tuple[BrokerId, ...]
     picky_clients: tuple[tuple[ClientId, Conditions], ...] = ()
     picky_peers: tuple[tuple[BrokerId, Conditions], ...] = ()
+    _onward: dict[BrokerId, tuple[BrokerId, ...]] = field(default_factory=dict, compare=False)
 
     def clients_for(self, attributes: Mapping[str, Value]) -> tuple[ClientId, ...]:
         if not self.picky_clients:
@@ -33,6 +34,15 @@ class Route:
         if not self.picky_peers:
             return self.peers
         return self.peers + _content(self.picky_peers, attributes)
+
+    def onward(self, came_from: BrokerId, attributes: Mapping[str, Value]) -> tuple[BrokerId, ...]:
+        """The neighbours, without the one the event came from."""
+        if self.picky_peers:
+            return tuple(peer for peer in self.peers_for(attributes) if peer != came_from)
+        peers = self._onward.get(came_from)
+        if peers is None:
+            peers = self._onward[came_from] = tuple(peer for peer in self.peers if peer != came_from)
+        return peers
 
 
 def _content(picky: Iterable[tuple[str, Conditions]], attributes: Mapping[str, Value]) -> tuple[str, ...]:
@@ -48,24 +58,24 @@ class Routes:
     limit: int
     always: tuple[BrokerId, ...] = ()
     """Neighbours that get everything: the parent, where events climb always."""
-    _by_topic: dict[str, Route] = field(default_factory=dict)
+    by_topic: dict[str, Route] = field(default_factory=dict)
     _shared: dict[Route, Route] = field(default_factory=dict)
 
     def clear(self) -> None:
-        self._by_topic.clear()
+        self.by_topic.clear()
         self._shared.clear()
 
     def of(self, topic: str) -> Route:
-        route = self._by_topic.get(topic)
+        route = self.by_topic.get(topic)
         if route is None:
-            if len(self._by_topic) >= self.limit:
+            if len(self.by_topic) >= self.limit:
                 self.clear()
             route = self._compute(topic)
-            route = self._by_topic[topic] = self._shared.setdefault(route, route)
+            route = self.by_topic[topic] = self._shared.setdefault(route, route)
         return route
 
     def __contains__(self, topic: str) -> bool:
-        return topic in self._by_topic
+        return topic in self.by_topic
 
     def _compute(self, topic: str) -> Route:
         clients: dict[ClientId, list[Conjunction] | None] = {}

@@ -174,7 +174,7 @@ class Agreement:
             assert core.interest.tree is not None
             if not core.interest.ready or len(core.interest.tree.parent) != len(cores):
                 return False
-            if core.events.outbox.queue or core.events.outbox.under_way or core.events.transit:
+            if core.events.outbox.queue or core.events.outbox.under_way or core.events.carried:
                 return False
             if not core.interest.advertisements_settled:
                 return False
@@ -252,7 +252,7 @@ def check_bounds(world: World, promises: Promises) -> dict[str, int]:
             "link": max((len(link.unacked) for link in core.neighbours.links.values()), default=0),
             "outbox": len(events.outbox.entries),
             "mailbox": max((len(box.waiting) for box in core.clients.mailboxes.values()), default=0),
-            "transit": len(events.transit),
+            "transit": events.carried,
             "seen": len(events.seen.newest),
             "held": len(node.held),
         }

@@ -105,7 +105,7 @@ def table_sizes(world: World) -> dict[BrokerId, TableSize]:
     for id, node in world.nodes.items():
         if node.core is not None:
             entries = _entries(node.core.interest.subscriptions.holders.values())
-            found[id] = TableSize(entries, len(node.core.routes._by_topic))
+            found[id] = TableSize(entries, len(node.core.routes.by_topic))
     return found
 
 

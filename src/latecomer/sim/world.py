@@ -23,7 +23,7 @@ from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Record
 from latecomer.model.topology import Topology
 from latecomer.sim.disk import Disk
-from latecomer.sim.network import Wire
+from latecomer.sim.network import Way, Wire
 
 if TYPE_CHECKING:
     from random import Random
@@ -189,6 +189,8 @@ class World:
         if effects:
             if node.writing:
                 node.held.extend(effects)
+            elif len(effects) == 1 and type(effect := effects[0]) is Send:
+                self._send(node.id, effect.peer, effect.frames)
             else:
                 self._perform(node, effects)
         due = core.deadline()
@@ -279,7 +281,8 @@ class World:
         at = self.now + wire.latency_us
         if wire.jitter_us:
             at += self.random.randrange(wire.jitter_us)
-        at = max(at, way.stalled_until)
+        if at < way.stalled_until:
+            at = way.stalled_until
         if at <= way.last_arrival:  # links keep order: it arrives together with what was sent before
             at = way.last_arrival
             if way.under_way and way.under_way[-1][0] == wire.connection:
@@ -288,10 +291,9 @@ class World:
         way.last_arrival = at
         way.under_way.append((wire.connection, frames))
         self._order += 1
-        heappush(self._heap, (at, self._order, self._arrive, (wire, sender)))
+        heappush(self._heap, (at, self._order, self._arrive, (wire, way)))
 
-    def _arrive(self, wire: Wire, sender: BrokerId) -> None:
-        way = wire.ways[sender]
+    def _arrive(self, wire: Wire, way: Way) -> None:
         connection, frames = way.under_way.popleft()
         if not wire.open or connection != wire.connection or way.doomed == connection:
             return
@@ -299,9 +301,9 @@ class World:
             frames = self.transport(frames)
         node = self.nodes[way.receiver]
         if node.paused_until > self.now:
-            node.inbox.append(LinkReceived(sender, frames))
+            node.inbox.append(LinkReceived(way.sender, frames))
         elif node.core is not None:
-            self._step(node, LinkReceived(sender, frames))
+            self._step(node, LinkReceived(way.sender, frames))
 
     def _close(self, wire: Wire, *, told: Sequence[BrokerId]) -> None:
         """End a connection; `told` are the ends that learn of it, if word still gets through to them."""

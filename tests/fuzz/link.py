@@ -37,6 +37,7 @@ from latecomer.messages.link import (
     Summary,
     Unadvertise,
     Unsubscribe,
+    Void,
 )
 from latecomer.model.content import Op
 from latecomer.model.errors import ProtocolError
@@ -65,6 +66,7 @@ EXAMPLES: tuple[LinkMessage, ...] = (
     Complete("v1"),
     Publication(EVENT, ("b3",), True),
     Done("b1", 1, (1, 2, 300, 70_000)),
+    Void(),
 )
 NAMES = tuple(msgspec.msgpack.decode(msgspec.msgpack.encode(example))[0] for example in EXAMPLES)
 

@@ -27,13 +27,14 @@ from latecomer.messages.link import (
     Summary,
     Unadvertise,
     Unsubscribe,
+    Void,
 )
 from latecomer.model.content import Conjunction, Constraint, Op, conjunction
 from latecomer.model.errors import ProtocolError
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
-from latecomer.model.ids import EventId
-from latecomer.wire.link import HEADER, NUMBER_MAX, Reader, decode_body, encode
+from latecomer.model.ids import NUMBER_MAX, EventId
+from latecomer.wire.link import HEADER, Reader, decode_body, encode
 from tests.fuzz.link import check_message, check_stream, framed
 
 # --- one strategy per message ---------------------------------------------------------------------
@@ -104,6 +105,7 @@ STRATEGIES: Final[dict[type[msgspec.Struct], st.SearchStrategy[Any]]] = {
     AdvertisementsComplete: st.builds(AdvertisementsComplete, st.text()),
     Complete: st.builds(Complete, st.text()),
     Publication: st.builds(Publication, events, st.lists(names, max_size=3).map(tuple), st.booleans()),
+    Void: st.just(Void()),
     Done: st.builds(Done, names, numbers, st.lists(numbers, max_size=8).map(tuple)),
 }
 messages: Final[st.SearchStrategy[LinkMessage]] = st.one_of(list(STRATEGIES.values()))

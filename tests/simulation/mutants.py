@@ -15,6 +15,7 @@ from latecomer.core import (
     interest,
     links,
     linkstate,
+    membership,
     neighbours,
     orders,
     outbox,
@@ -74,11 +75,11 @@ def retransmits_acknowledged(patch: Patch) -> None:
 def news_is_not_flooded(patch: Patch) -> None:
     """Link state is taken in, not passed on."""
 
-    def keep(self: broker_module.Broker, peer: str, frame: Any) -> None:
+    def keep(self: membership.Membership, peer: str, frame: Any) -> None:
         if self.link_states.merge(frame.states):
             self._tree_soon()
 
-    patch.setattr(broker_module.Broker, "_on_link_states", keep)
+    patch.setattr(membership.Membership, "on_link_states", keep)
 
 
 @mutant
@@ -101,7 +102,7 @@ def dead_links_count(patch: Patch) -> None:
                     todo.append(other)
         return tuple(found[broker] for broker in sorted(found))
 
-    patch.setattr(broker_module, "reachable", reachable)
+    patch.setattr(membership, "reachable", reachable)
 
 
 @mutant

@@ -4,8 +4,8 @@
 broker wants to be woken. The broker owns no clock, no socket, no disk and no chance: the same inputs give the same
 effects, in any process.
 
-This file only wires the parts: `neighbours` (link sessions), `linkstate` and `tree` (who is there, which tree),
-`interest` (what is wanted behind each link), `events` (publications), `clients` (mailboxes).
+This file only wires the parts: `neighbours` (link sessions), `membership` (who is there, which tree), `interest`
+(what is wanted behind each link), `events` (publications), `clients` (mailboxes).
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from latecomer.core.inputs import (
 from latecomer.core.interest import Interest
 from latecomer.core.links import ACK_EVERY
 from latecomer.core.linkstate import LinkStateDatabase
+from latecomer.core.membership import Membership
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.routes import Routes
 from latecomer.core.settings import BrokerSettings
-from latecomer.core.tree import reachable, spanning_tree
+from latecomer.core.tree import Tree
 from latecomer.messages.link import (
     Adopted,
     Advertise,
@@ -55,6 +56,7 @@ from latecomer.messages.link import (
     Summary,
     Unadvertise,
     Unsubscribe,
+    Void,
 )
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
@@ -81,9 +83,18 @@ class Broker:
         self.neighbours = Neighbours(id, settings, self.orders, self._link_up, self._link_down)
         for peer, cost_us in neighbours.items():
             self.neighbours.add(peer, cost_us)
-        self.link_states = LinkStateDatabase(id, boot)
         self.interest = Interest(
             id, settings.routing, self.neighbours.send, self._tables_changed, self._tree_ready, self._tree_lost
+        )
+        self.membership = Membership(
+            id,
+            settings,
+            self.orders,
+            self.neighbours,
+            self._adopted,
+            lambda brokers: self.events.forget(brokers),
+            LinkStateDatabase(id, boot),
+            dict.fromkeys(str(member) for member in disk.get("member", {}).get("", {})),
         )
         self.clients = Clients(self.orders, self.interest, settings.mailbox_max)
         self.routes = Routes(self.interest.subscriptions, self.clients.subscribers, settings.routes_max)
@@ -95,13 +106,9 @@ class Broker:
             self.interest,
             self.routes,
             self.clients,
-            self.link_states,
+            self.membership,
             self.neighbours,
         )
-        self._tree_due: Instant | None = None
-        self._tree_latest: Instant = 0
-        self._forget_due: Instant | None = None
-        self._members: dict[BrokerId, None] = dict.fromkeys(str(b) for b in disk.get("member", {}).get("", {}))
         self._on_input: dict[type, Callable[[Any], None]] = {
             Started: self._started,
             Woken: self._woken,
@@ -117,8 +124,8 @@ class Broker:
             Confirmed: lambda fact: self.clients.confirm(fact.client, fact.number),
         }
         self._on_frame: dict[type, Callable[[BrokerId, Any], None]] = {
-            LinkStates: self._on_link_states,
-            Summary: self._on_summary,
+            LinkStates: self.membership.on_link_states,
+            Summary: self.membership.on_summary,
             Adopted: self.interest.on_adopted,
             Subscribe: self.interest.on_subscribe,
             Unsubscribe: self.interest.on_unsubscribe,
@@ -128,6 +135,7 @@ class Broker:
             AdvertisementsComplete: self.interest.on_advertisements_complete,
             Complete: self.interest.on_complete,
             Done: self.events.on_done,
+            Void: lambda peer, frame: None,
         }
         self._disk = disk
 
@@ -154,10 +162,7 @@ class Broker:
         disk, self._disk = self._disk, {}
         self.orders.note(Kind.STARTED, count=self.events.epoch)
         self.orders.writes.append(Put("meta", "", "epoch", self.events.epoch))
-        for member in self._members:
-            self.link_states.remember(member, self.orders.now)
-        self._announce_links()
-        self._adopt_tree()
+        self.membership.start()
         self.clients.recover(disk)
         self.events.recover(disk)
         self.events.tree_ready()
@@ -169,12 +174,8 @@ class Broker:
             self.events.flush_dones()
         if self.neighbours.tick_due is not None and self.neighbours.tick_due <= now:
             self.neighbours.tick()
-        if self._tree_due is not None and self._tree_due <= now:
-            self._tree_due = None
-            self._adopt_tree()
-        if self._forget_due is not None and self._forget_due <= now:
-            self._forget()
-        for due in (self.neighbours.tick_due, self._tree_due, self.events.done_due, self._forget_due):
+        self.membership.woken()
+        for due in (self.neighbours.tick_due, self.events.done_due, *self.membership.due()):
             if due is not None:
                 self.orders.wake(due)
 
@@ -209,67 +210,25 @@ class Broker:
             neighbours.reject(peer, "a second hello on one connection")
         return neighbours.links[peer].connected
 
-    # -- link state and trees ----------------------------------------------------------------------------------------
+    # -- what one part tells the others ------------------------------------------------------------------------------
 
     def _link_up(self, peer: BrokerId) -> None:
-        self.neighbours.send(peer, self.link_states.summary())
+        self.membership.link_up(peer)
         self.interest.link_fresh(peer)
-        self._announce_links()
 
     def _link_down(self, peer: BrokerId) -> None:
         self.interest.link_down(peer)
-        self._announce_links()
+        self.membership.announce()
 
-    def _announce_links(self) -> None:
-        """Tell everybody which links this broker has."""
-        self._flood(LinkStates((self.link_states.originate(self.neighbours.view()),)), "")
-        self._tree_soon()
-
-    def _flood(self, frame: LinkStates, came_from: BrokerId) -> None:
-        for peer, link in self.neighbours.links.items():
-            if link.up and peer != came_from:
-                self.neighbours.send(peer, frame)
-
-    def _on_link_states(self, peer: BrokerId, frame: LinkStates) -> None:
-        news = self.link_states.merge(frame.states)
-        if news:
-            self._flood(LinkStates(tuple(news)), peer)
-            self._tree_soon()
-
-    def _on_summary(self, peer: BrokerId, frame: Summary) -> None:
-        news = self.link_states.newer_than(frame)
-        if news:
-            self.neighbours.send(peer, LinkStates(news))
-
-    def _tree_soon(self) -> None:
-        """Wait until the link state has settled, but not for ever."""
-        now = self.orders.now
-        if self._tree_due is None:
-            self._tree_latest = now + self.settings.settle_max_us
-        self._tree_due = self.orders.wake(min(now + self.settings.settle_us, self._tree_latest))
-
-    def _adopt_tree(self) -> None:
-        view = reachable(self.link_states.states, self.id)
-        tree = spanning_tree(view, self.settings.routing.root)
-        self.link_states.mark_absent(tree.parent, self.orders.now)
-        self.events.uncharted = self.link_states.uncharted(view)
-        self._forget_later()
-        if self.interest.tree is not None and self.interest.tree.version == tree.version:
-            return
-        for member in self.link_states.states:
-            if member not in self._members:
-                self._members[member] = None
-                self.orders.writes.append(Put("member", "", member, True))
-        self.orders.note(Kind.TREE_ADOPTED, detail=tree.version, count=len(tree.parent))
+    def _adopted(self, tree: Tree) -> None:
+        self.neighbours.void_events()
         self.interest.adopt(tree)
 
     def _tree_ready(self) -> None:
         tree = self.interest.tree
         assert tree is not None
         parent = tree.parent[self.id]
-        always = (parent,) if self.settings.routing.climbs and parent is not None else ()
-        if always != self.routes.always:
-            self.routes.always = always
+        self.routes.always = (parent,) if self.settings.routing.climbs and parent is not None else ()
         self.routes.clear()
         self.orders.note(Kind.TREE_READY, detail=tree.version, count=len(tree.parent))
         self.events.tree_ready()
@@ -279,17 +238,3 @@ class Broker:
 
     def _tables_changed(self) -> None:
         self.routes.clear()
-
-    # -- brokers that stay away --------------------------------------------------------------------------------------
-
-    def _forget_later(self) -> None:
-        absent = self.link_states.absent_since
-        self._forget_due = self.orders.wake(min(absent.values()) + self.settings.forget_us) if absent else None
-
-    def _forget(self) -> None:
-        gone = self.link_states.forget(self.orders.now, self.settings.forget_us)
-        for broker in gone:
-            self._members.pop(broker, None)
-        if gone:
-            self.events.forget(gone)
-        self._forget_later()

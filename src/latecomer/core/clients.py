@@ -114,7 +114,9 @@ class Clients:
                 orders.effects.append(Deliver(client, mailbox.connection, number, event))
 
     def confirm(self, client: ClientId, number: int) -> None:
-        if self._mailbox(client).confirm(number):
+        mailbox = self._mailbox(client)
+        number = min(number, mailbox.number)
+        if mailbox.confirm(number):
             self.orders.writes.append(Trim("mailbox", client, number + 1))
             self.orders.writes.append(Put("client", "", client, number))
 

@@ -23,7 +23,7 @@ from latecomer.core.clients import Clients, Disk
 from latecomer.core.effects import Accept, Drop, Put, Refuse
 from latecomer.core.inputs import Published
 from latecomer.core.interest import Interest
-from latecomer.core.linkstate import LinkStateDatabase
+from latecomer.core.membership import Membership
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.outbox import RESERVE, Entry, Outbox
@@ -54,7 +54,7 @@ class Events:
     interest: Interest
     routes: Routes
     clients: Clients
-    link_states: LinkStateDatabase
+    membership: Membership
     neighbours: Neighbours
     outbox: Outbox = field(default_factory=Outbox)
     seen: Seen = field(default_factory=Seen)
@@ -66,8 +66,6 @@ class Events:
     done_count: int = 0
     fleeting: deque[Event] = field(default_factory=deque)
     window: int = 1
-    uncharted: bool = False
-    """Nobody here knows who else belongs to the network."""
     dropped: int = 0
 
     def recover(self, disk: Disk) -> None:
@@ -212,9 +210,9 @@ class Events:
     def _finish(self, entry: Entry) -> None:
         """Every reachable broker has it."""
         seq = entry.event.id.seq
-        if self.uncharted:
+        if self.membership.uncharted:
             entry.for_all = True
-        elif self.outbox.finish(entry, self.link_states.absent_since):
+        elif self.outbox.finish(entry, self.membership.link_states.absent_since):
             self.orders.writes.append(Drop("outbox", "", seq))
         else:
             self.orders.note(Kind.PARKED, event=str(entry.event.id), detail=", ".join(entry.needs or ()))

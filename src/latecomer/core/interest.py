@@ -18,7 +18,7 @@ difference. Additions go before removals, so no event falls between a filter and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from latecomer.core.confirmations import Confirmations
@@ -39,6 +39,13 @@ from latecomer.messages.link import (
 )
 from latecomer.model.filters import Filter, filter_overlaps
 from latecomer.model.ids import BrokerId
+
+FILTERS_MAX = 512
+"""Filters in one frame: a large table must not become a frame that no link carries."""
+
+
+def batched(filters: tuple[Filter, ...]) -> Iterator[tuple[Filter, ...]]:
+    return (filters[start : start + FILTERS_MAX] for start in range(0, len(filters), FILTERS_MAX))
 
 
 @dataclass(slots=True)
@@ -252,10 +259,10 @@ class Interest:
     def _tell_subscriptions(self, peer: BrokerId, filters: Iterable[Filter] | None) -> None:
         told, table = self.links[peer].told_subscriptions, self.subscriptions
         add, drop = table.resync(told, peer) if filters is None else table.change(told, peer, filters)
-        if add:
-            self.send(peer, Subscribe(add))
-        if drop:
-            self.send(peer, Unsubscribe(drop))
+        for some in batched(add):
+            self.send(peer, Subscribe(some))
+        for some in batched(drop):
+            self.send(peer, Unsubscribe(some))
 
     def _permits_subscription(self, filter: Filter, peer: BrokerId) -> bool:
         assert self.tree is not None
@@ -323,10 +330,10 @@ class Interest:
     def _tell_advertisements(self, peer: BrokerId, filters: Iterable[Filter] | None) -> None:
         told, table = self.links[peer].told_advertisements, self.advertisements
         add, drop = table.resync(told, peer) if filters is None else table.change(told, peer, filters)
-        if add:
-            self.send(peer, Advertise(add, self.confirmations.tell(peer)))
-        if drop:
-            self.send(peer, Unadvertise(drop, self.confirmations.tell(peer)))
+        for some in batched(add):
+            self.send(peer, Advertise(some, self.confirmations.tell(peer)))
+        for some in batched(drop):
+            self.send(peer, Unadvertise(some, self.confirmations.tell(peer)))
 
     def _permits_advertisement(self, filter: Filter, peer: BrokerId) -> bool:
         assert self.tree is not None

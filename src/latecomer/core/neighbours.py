@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from latecomer.core.links import Greeting, Link, hello_problem
 from latecomer.core.orders import Orders
 from latecomer.core.settings import BrokerSettings
-from latecomer.messages.link import Alive, Hello, LinkMessage, Neighbour, SessionFrame
+from latecomer.messages.link import Alive, Done, Hello, LinkMessage, Neighbour, Publication, SessionFrame, Void
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
 
 UNLIMITED = 1 << 62
+VOID = Void()
 SILENCES = 3
 """Heartbeats that may be missed before a connection counts as dead."""
 
@@ -64,6 +66,13 @@ class Neighbours:
                 else:
                     waiting.append(frame)
         return full
+
+    def void_events(self) -> None:
+        """Another tree begins: events and reports that still wait for a neighbour are of no use to it. Their frames
+        keep their numbers but let go of what they hold, so that trees in quick succession do not add up."""
+        for link in self.links.values():
+            if link.unacked:
+                link.unacked = deque(VOID if type(f) in (Publication, Done) else f for f in link.unacked)
 
     # -- connections -----------------------------------------------------------------------------------------------
 

@@ -23,6 +23,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Link state must be unchanged for this long before a new tree is computed."""
     settle_max_us: int = SECOND_US // 2
     """A new tree is computed at the latest this long after the first change."""
+    flood_us: int = 5_000
+    """News of links is told on at once, but not more often than this."""
     done_delay_us: int = 5_000
     """Acknowledgements of events are collected for this long."""
     link_max: int = 65_536

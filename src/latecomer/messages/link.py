@@ -13,7 +13,7 @@ import msgspec
 
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
-from latecomer.model.ids import BrokerId
+from latecomer.model.ids import Name, Number
 
 PROTOCOL = 1
 Version = str
@@ -24,35 +24,35 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
     """First frame of a connection in each direction: who I am, and how far I am in the session we may share."""
 
     network: str
-    broker: BrokerId
-    protocol: int
-    boot: int
-    number: int
-    known_boot: int = 0
-    known_number: int = 0
-    received: int = 0
+    broker: Name
+    protocol: Number
+    boot: Number
+    number: Number
+    known_boot: Number = 0
+    known_number: Number = 0
+    received: Number = 0
 
 
 class Alive(msgspec.Struct, frozen=True, tag="alive", array_like=True):
     """Heartbeat and acknowledgement: every session frame up to `received` has arrived."""
 
-    received: int
+    received: Number
 
 
 class Neighbour(msgspec.Struct, frozen=True, array_like=True):
     """One end's view of a link: the neighbour, which of its lives is meant, and the cost of the link."""
 
-    broker: BrokerId
-    boot: int
-    cost_us: int
+    broker: Name
+    boot: Number
+    cost_us: Number
 
 
 class LinkState(msgspec.Struct, frozen=True, array_like=True, cache_hash=True):
     """What one broker says of its own links; newer is the larger (boot, seq)."""
 
-    broker: BrokerId
-    boot: int
-    seq: int
+    broker: Name
+    boot: Number
+    seq: Number
     neighbours: tuple[Neighbour, ...]
 
 
@@ -65,7 +65,7 @@ class LinkStates(msgspec.Struct, frozen=True, tag="link-states", array_like=True
 class Summary(msgspec.Struct, frozen=True, tag="summary", array_like=True):
     """At the start of a session: what the sender knows, as (broker, boot, seq); answered with what is newer."""
 
-    entries: tuple[tuple[BrokerId, int, int], ...]
+    entries: tuple[tuple[Name, Number, Number], ...]
 
 
 class Adopted(msgspec.Struct, frozen=True, tag="adopted", array_like=True):
@@ -90,20 +90,20 @@ class Advertise(msgspec.Struct, frozen=True, tag="advertise", array_like=True):
     """Publishers on the sender's side will publish these; `number` counts the changes told on this link."""
 
     filters: tuple[Filter, ...]
-    number: int
+    number: Number
 
 
 class Unadvertise(msgspec.Struct, frozen=True, tag="unadvertise", array_like=True):
     """Publishers on the sender's side have stopped publishing these."""
 
     filters: tuple[Filter, ...]
-    number: int
+    number: Number
 
 
 class Confirm(msgspec.Struct, frozen=True, tag="confirm", array_like=True):
     """Everybody behind the sender knows the advertisements up to `number`; their subscriptions went before this."""
 
-    number: int
+    number: Number
 
 
 class AdvertisementsComplete(msgspec.Struct, frozen=True, tag="advertisements-complete", array_like=True):
@@ -126,16 +126,20 @@ class Publication(msgspec.Struct, frozen=True, tag="publication", array_like=Tru
     """
 
     event: Event
-    only: tuple[BrokerId, ...] = ()
+    only: tuple[Name, ...] = ()
     flooded: bool = False
 
 
 class Done(msgspec.Struct, frozen=True, tag="done", array_like=True):
     """Every broker on the sender's side that wants these events of `origin` has them, safely."""
 
-    origin: BrokerId
-    epoch: int
-    seqs: tuple[int, ...]
+    origin: Name
+    epoch: Number
+    seqs: tuple[Number, ...]
+
+
+class Void(msgspec.Struct, frozen=True, tag="void", array_like=True):
+    """Keeps its number in the session and says nothing: an event or a report of a tree that the sender has left."""
 
 
 ConnectionFrame = Hello | Alive
@@ -152,5 +156,6 @@ SessionFrame = (
     | Complete
     | Publication
     | Done
+    | Void
 )
 LinkMessage = ConnectionFrame | SessionFrame

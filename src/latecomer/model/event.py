@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
+from latecomer.model.ids import BrokerId, ClientId, EventId, Number
 
 Value = bool | int | float | str
 
@@ -15,7 +15,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
     id: EventId
     topic: str
     publisher: ClientId = ""
-    published_us: Instant = 0
+    published_us: Number = 0
     reliable: bool = True
     attributes: dict[str, Value] = {}
     payload: bytes = b""

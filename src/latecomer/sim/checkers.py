@@ -222,7 +222,7 @@ class Agreement:
         return sorted(map(str, told))
 
     def _check_remains(self, core: Broker, promises: Promises) -> None:
-        if core.events.outbox.entries and not core.link_states.absent_since:
+        if core.events.outbox.entries and not core.membership.link_states.absent_since:
             promises.violate("memory", f"{core.id} keeps {len(core.events.outbox.entries)} events for nobody")
         tables = core.interest.subscriptions
         if any(not tables.wanted(f, p) for p in core.interest.peers for f in core.interest.links[p].told_subscriptions):

@@ -30,6 +30,7 @@ from latecomer.messages.link import (
     Summary,
     Unadvertise,
     Unsubscribe,
+    Void,
 )
 from latecomer.model.filters import Filter
 from latecomer.model.ids import BrokerId, Instant
@@ -46,6 +47,7 @@ CHATTER = (
     Complete,
     Confirm,
     Done,
+    Void,
 )
 """Messages that keep the network in order and tell no story."""
 QUIET_RECORDS = (Kind.TREE_ADOPTED,)
@@ -143,6 +145,7 @@ _MESSAGES: dict[type, Callable[[Any], str]] = {
     Advertise: _filters("advertise"),
     Unadvertise: _filters("unadvertise"),
     Publication: _publication,
+    Void: lambda m: "void",
     Done: lambda m: f"done {m.origin}.{m.epoch}: {' '.join(map(str, m.seqs))}",
 }
 

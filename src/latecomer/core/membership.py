@@ -1,0 +1,156 @@
+"""Membership: who is there, told by flooding link state, and the tree that follows from it.
+
+News floods at once when there has been none for a while, and is collected for a moment when there has: one broken link
+is told without delay, a network that starts up does not drown in its own news. A new tree is computed when the link
+state has been unchanged for `settle_us`. Brokers that cannot be reached are remembered, on disk, until they return or
+have been away for `forget_us`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from latecomer.core.effects import Drop, Put
+from latecomer.core.linkstate import LinkStateDatabase
+from latecomer.core.neighbours import Neighbours
+from latecomer.core.orders import Orders
+from latecomer.core.settings import BrokerSettings
+from latecomer.core.tree import Tree, reachable, spanning_tree
+from latecomer.messages.link import LinkState, LinkStates, Summary
+from latecomer.model.ids import BrokerId, Instant
+from latecomer.model.record import Kind
+
+
+@dataclass(slots=True)
+class Membership:
+    """What this broker knows of the others."""
+
+    broker: BrokerId
+    settings: BrokerSettings
+    orders: Orders
+    neighbours: Neighbours
+    adopted: Callable[[Tree], None]
+    forgot: Callable[[list[BrokerId]], None]
+    link_states: LinkStateDatabase
+    members: dict[BrokerId, None]
+    """Every broker ever heard of and not forgotten; as on disk."""
+    version: str = ""
+    uncharted: bool = False
+    """Nobody reachable knows who else belongs to the network."""
+    tree_due: Instant | None = None
+    flood_due: Instant | None = None
+    forget_due: Instant | None = None
+    _tree_latest: Instant = 0
+    _flooded_at: Instant = -1 << 62
+    _news: dict[BrokerId, tuple[LinkState, BrokerId]] = field(default_factory=dict)
+    """Link states to be told on, and who told us; a newer one of the same broker takes the place of the older."""
+
+    def start(self) -> None:
+        """Remember who was there; nobody is, for now."""
+        for member in self.members:
+            self.link_states.remember(member, self.orders.now)
+        self.announce()
+        self.adopt_tree()
+
+    def due(self) -> list[Instant]:
+        return [at for at in (self.tree_due, self.flood_due, self.forget_due) if at is not None]
+
+    def woken(self) -> None:
+        now = self.orders.now
+        if self.flood_due is not None and self.flood_due <= now:
+            self._flood()
+        if self.tree_due is not None and self.tree_due <= now:
+            self.tree_due = None
+            self.adopt_tree()
+        if self.forget_due is not None and self.forget_due <= now:
+            self._forget()
+
+    # -- flooding ----------------------------------------------------------------------------------------------------
+
+    def link_up(self, peer: BrokerId) -> None:
+        """A session began: the ends compare what they know, and everybody hears of the link."""
+        self.neighbours.send(peer, self.link_states.summary())
+        self.announce()
+
+    def announce(self) -> None:
+        """Our links changed."""
+        self._news[self.broker] = (self.link_states.originate(self.neighbours.view()), "")
+        self._flood_soon()
+        self._tree_soon()
+
+    def on_link_states(self, peer: BrokerId, frame: LinkStates) -> None:
+        for state in frame.states:
+            if state.broker == self.broker and state.boot > self.orders.boot:
+                self.orders.note(
+                    Kind.REJECTED,
+                    peer=peer,
+                    detail=f"another broker calls itself {self.broker!r}, or this one started with a boot number"
+                    f" below {state.boot}: broker ids must be unique and boot numbers must grow",
+                )
+        news = self.link_states.merge(frame.states)
+        if news:
+            for state in news:
+                self._news[state.broker] = (state, peer)
+            self._flood_soon()
+            self._tree_soon()
+
+    def on_summary(self, peer: BrokerId, frame: Summary) -> None:
+        news = self.link_states.newer_than(frame)
+        if news:
+            self.neighbours.send(peer, LinkStates(news))
+
+    def _flood_soon(self) -> None:
+        if self.orders.now >= self._flooded_at + self.settings.flood_us:
+            self._flood()
+        elif self.flood_due is None:
+            self.flood_due = self.orders.wake(self._flooded_at + self.settings.flood_us)
+
+    def _flood(self) -> None:
+        self.flood_due = None
+        self._flooded_at = self.orders.now
+        for peer, link in self.neighbours.links.items():
+            if link.up:
+                states = tuple(state for state, came_from in self._news.values() if came_from != peer)
+                if states:
+                    self.neighbours.send(peer, LinkStates(states))
+        self._news.clear()
+
+    # -- trees -------------------------------------------------------------------------------------------------------
+
+    def _tree_soon(self) -> None:
+        """Wait until the link state has settled, but not for ever."""
+        now = self.orders.now
+        if self.tree_due is None:
+            self._tree_latest = now + self.settings.settle_max_us
+        self.tree_due = self.orders.wake(min(now + self.settings.settle_us, self._tree_latest))
+
+    def adopt_tree(self) -> None:
+        view = reachable(self.link_states.states, self.broker)
+        tree = spanning_tree(view, self.settings.routing.root)
+        self.link_states.mark_absent(tree.parent, self.orders.now)
+        self.uncharted = self.link_states.uncharted(view)
+        self._forget_later()
+        for member in self.link_states.states:
+            if member not in self.members:
+                self.members[member] = None
+                self.orders.writes.append(Put("member", "", member, True))
+        if tree.version != self.version:
+            self.version = tree.version
+            self.orders.note(Kind.TREE_ADOPTED, detail=tree.version, count=len(tree.parent))
+            self.adopted(tree)
+
+    # -- brokers that stay away ----------------------------------------------------------------------------------------
+
+    def _forget_later(self) -> None:
+        absent = self.link_states.absent_since
+        self.forget_due = self.orders.wake(min(absent.values()) + self.settings.forget_us) if absent else None
+
+    def _forget(self) -> None:
+        gone = self.link_states.forget(self.orders.now, self.settings.forget_us)
+        for broker in gone:
+            del self.members[broker]
+            self.orders.writes.append(Drop("member", "", broker))
+        if gone:
+            self.forgot(gone)
+        self._forget_later()

@@ -109,34 +109,8 @@ class Broker:
             self.membership,
             self.neighbours,
         )
-        self._on_input: dict[type, Callable[[Any], None]] = {
-            Started: self._started,
-            Woken: self._woken,
-            LinkConnected: lambda fact: self.neighbours.connected(fact.peer),
-            LinkDisconnected: lambda fact: self.neighbours.disconnected(fact.peer),
-            ClientConnected: lambda fact: self.clients.connected(fact.client, fact.connection),
-            ClientDisconnected: lambda fact: self.clients.disconnected(fact.client),
-            Subscribed: lambda fact: self.clients.subscribe(fact.client, fact.filter),
-            Unsubscribed: lambda fact: self.clients.unsubscribe(fact.client, fact.filter),
-            Advertised: lambda fact: self.clients.advertise(fact.client, fact.filter),
-            Unadvertised: lambda fact: self.clients.unadvertise(fact.client, fact.filter),
-            Published: self.events.publish,
-            Confirmed: lambda fact: self.clients.confirm(fact.client, fact.number),
-        }
-        self._on_frame: dict[type, Callable[[BrokerId, Any], None]] = {
-            LinkStates: self.membership.on_link_states,
-            Summary: self.membership.on_summary,
-            Adopted: self.interest.on_adopted,
-            Subscribe: self.interest.on_subscribe,
-            Unsubscribe: self.interest.on_unsubscribe,
-            Advertise: self.interest.on_advertise,
-            Unadvertise: self.interest.on_unadvertise,
-            Confirm: self.interest.on_confirm,
-            AdvertisementsComplete: self.interest.on_advertisements_complete,
-            Complete: self.interest.on_complete,
-            Done: self.events.on_done,
-            Void: lambda peer, frame: None,
-        }
+        self._on_input = self._input_table()
+        self._on_frame = self._frame_table()
         self._disk = disk
 
     # -- the contract ----------------------------------------------------------------------------------------------
@@ -209,6 +183,40 @@ class Broker:
         else:
             neighbours.reject(peer, "a second hello on one connection")
         return neighbours.links[peer].connected
+
+    def _input_table(self) -> dict[type, Callable[[Any], None]]:
+        """Who takes which fact; `LinkReceived` is not here, see `step`."""
+        return {
+            Started: self._started,
+            Woken: self._woken,
+            LinkConnected: lambda fact: self.neighbours.connected(fact.peer),
+            LinkDisconnected: lambda fact: self.neighbours.disconnected(fact.peer),
+            ClientConnected: lambda fact: self.clients.connected(fact.client, fact.connection),
+            ClientDisconnected: lambda fact: self.clients.disconnected(fact.client),
+            Subscribed: lambda fact: self.clients.subscribe(fact.client, fact.filter),
+            Unsubscribed: lambda fact: self.clients.unsubscribe(fact.client, fact.filter),
+            Advertised: lambda fact: self.clients.advertise(fact.client, fact.filter),
+            Unadvertised: lambda fact: self.clients.unadvertise(fact.client, fact.filter),
+            Published: self.events.publish,
+            Confirmed: lambda fact: self.clients.confirm(fact.client, fact.number),
+        }
+
+    def _frame_table(self) -> dict[type, Callable[[BrokerId, Any], None]]:
+        """Who takes which session frame; `Publication` is not here, see `_link_received`."""
+        return {
+            LinkStates: self.membership.on_link_states,
+            Summary: self.membership.on_summary,
+            Adopted: self.interest.on_adopted,
+            Subscribe: self.interest.on_subscribe,
+            Unsubscribe: self.interest.on_unsubscribe,
+            Advertise: self.interest.on_advertise,
+            Unadvertise: self.interest.on_unadvertise,
+            Confirm: self.interest.on_confirm,
+            AdvertisementsComplete: self.interest.on_advertisements_complete,
+            Complete: self.interest.on_complete,
+            Done: self.events.on_done,
+            Void: lambda peer, frame: None,
+        }
 
     # -- what one part tells the others ------------------------------------------------------------------------------
 

@@ -60,10 +60,11 @@ class LinkStateDatabase:
             else:
                 self.absent_since.setdefault(broker, now)
 
-    def uncharted(self, view: Iterable[LinkState]) -> bool:
-        """Whether somebody reachable should have a neighbour that nobody here has ever heard of: then who else belongs
-        to the network is not known either."""
-        return any(n.broker not in self.states for state in view for n in state.neighbours)
+    @property
+    def uncharted(self) -> bool:
+        """Whether somebody should have a neighbour that nobody here has ever heard of: then who else belongs to the
+        network is not known either."""
+        return any(n.broker not in self.states for state in self.states.values() for n in state.neighbours)
 
     def forget(self, now: Instant, after_us: int) -> list[BrokerId]:
         """Drop the brokers that have been away too long; returns them."""

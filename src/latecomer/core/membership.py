@@ -129,12 +129,13 @@ class Membership:
         view = reachable(self.link_states.states, self.broker)
         tree = spanning_tree(view, self.settings.routing.root)
         self.link_states.mark_absent(tree.parent, self.orders.now)
-        self.uncharted = self.link_states.uncharted(view)
+        self.uncharted = self.link_states.uncharted
         self._forget_later()
-        for member in self.link_states.states:
-            if member not in self.members:
-                self.members[member] = None
-                self.orders.writes.append(Put("member", "", member, True))
+        if not self.uncharted:  # half of the members on disk would pass for all of them after a restart
+            for member in self.link_states.states:
+                if member not in self.members:
+                    self.members[member] = None
+                    self.orders.writes.append(Put("member", "", member, True))
         if tree.version != self.version:
             self.version = tree.version
             self.orders.note(Kind.TREE_ADOPTED, detail=tree.version, count=len(tree.parent))
@@ -149,8 +150,9 @@ class Membership:
     def _forget(self) -> None:
         gone = self.link_states.forget(self.orders.now, self.settings.forget_us)
         for broker in gone:
-            del self.members[broker]
-            self.orders.writes.append(Drop("member", "", broker))
+            if broker in self.members:
+                del self.members[broker]
+                self.orders.writes.append(Drop("member", "", broker))
         if gone:
             self.forgot(gone)
         self._forget_later()

@@ -62,7 +62,7 @@ class Link:
         """A session exists, connected or waiting for its connection to come back."""
         return self.known_boot != 0
 
-    def hello(self, network: str, broker: BrokerId) -> Hello:
+    def hello(self, network: str, broker: BrokerId, routing: str) -> Hello:
         return Hello(
             network,
             broker,
@@ -72,6 +72,7 @@ class Link:
             self.known_boot,
             self.known_number,
             self.received,
+            routing,
         )
 
     def greet(self, hello: Hello) -> tuple[Greeting, list[SessionFrame]]:
@@ -124,7 +125,7 @@ class Link:
         self.unacked.clear()
 
 
-def hello_problem(hello: LinkMessage, network: str, broker: BrokerId, peer: BrokerId) -> str | None:
+def hello_problem(hello: LinkMessage, network: str, broker: BrokerId, routing: str, peer: BrokerId) -> str | None:
     """Why a first frame is not acceptable; None if it is."""
     if not isinstance(hello, Hello):
         return f"expected hello, got {type(hello).__name__.lower()}"
@@ -136,6 +137,8 @@ def hello_problem(hello: LinkMessage, network: str, broker: BrokerId, peer: Brok
         return f"expected broker {peer!r}, got {hello.broker!r}"
     if hello.protocol < PROTOCOL:
         return f"the peer speaks protocol {hello.protocol}, this broker needs {PROTOCOL}"
+    if hello.routing != routing:
+        return f"this broker routes by {routing}, the peer by {hello.routing or 'something unsaid'}: all must agree"
     if hello.boot < 1 or hello.number < 1 or hello.received < 0:
         return "hello carries an impossible number"
     return None

@@ -86,7 +86,7 @@ class Neighbours:
         link.connected = True
         link.greeted = False
         link.heard_at = link.spoke_at = now
-        self.orders.send(peer, link.hello(self.settings.network, self.broker))
+        self.orders.send(peer, link.hello(self.settings.network, self.broker, str(self.settings.routing)))
         if self.tick_due is None:
             self.tick_due = self.orders.wake(now + self.settings.heartbeat_us)
 
@@ -98,7 +98,7 @@ class Neighbours:
     def greeted(self, peer: BrokerId, frame: LinkMessage) -> None:
         """The first frame of a connection."""
         link = self.links[peer]
-        problem = hello_problem(frame, self.settings.network, self.broker, peer)
+        problem = hello_problem(frame, self.settings.network, self.broker, str(self.settings.routing), peer)
         if problem is not None:
             self.reject(peer, problem)
             return

@@ -31,6 +31,8 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
     known_boot: Number = 0
     known_number: Number = 0
     received: Number = 0
+    routing: str = ""
+    """How I route: brokers that route differently would misunderstand one another."""
 
 
 class Alive(msgspec.Struct, frozen=True, tag="alive", array_like=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from latecomer.core.routing.description import describe
 from latecomer.model.ids import BrokerId
 
 
@@ -29,3 +30,7 @@ class Forwarding(msgspec.Struct, frozen=True, tag="forwarding", tag_field="kind"
     def climbs(self) -> bool:
         """Whether every event goes to the parent, wanted or not."""
         return False
+
+    def __str__(self) -> str:
+        """The same text for the same routing, everywhere."""
+        return describe("forwarding", self.covering, self.advertisements, self.root)

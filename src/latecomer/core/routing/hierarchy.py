@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from latecomer.core.routing.description import describe
 from latecomer.model.ids import BrokerId
 
 
@@ -30,3 +31,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag="hierarchy", tag_field="kind", 
     def climbs(self) -> bool:
         """Whether every event goes to the parent, wanted or not."""
         return not self.advertisements
+
+    def __str__(self) -> str:
+        """The same text for the same routing, everywhere."""
+        return describe("hierarchy", self.covering, self.advertisements, self.root)

@@ -64,13 +64,13 @@ class Orders:
 
     def finish(self) -> list[Effect]:
         """Writes first, then everything else; starts the next step with nothing."""
-        effects = self.effects
-        if self.frames:
-            for peer, frames in self.frames.items():
-                effects.append(Send(peer, frames))
-            self.frames = {}
+        effects, frames = self.effects, self.frames
+        self.effects = []
+        if frames:
+            for peer, waiting in frames.items():
+                effects.append(Send(peer, waiting))
+            frames.clear()
         if self.writes:
             effects.insert(0, Persist(self.writes))
             self.writes = []
-        self.effects = []
         return effects

@@ -160,6 +160,8 @@ class World:
     def pause(self, id: BrokerId, duration_us: int) -> None:
         """Stop a broker without killing it: what comes in waits."""
         node = self.nodes[id]
+        if node.core is None:
+            return
         node.paused_until = max(node.paused_until, self.now + duration_us)
         self.at(node.paused_until, self._resume, node, node.boot)
 

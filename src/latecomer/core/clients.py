@@ -60,8 +60,10 @@ class Clients:
             self.orders.effects.append(Deliver(client, mailbox.connection, number, event))
 
     def disconnected(self, client: ClientId) -> None:
-        self._mailbox(client).connection = 0
-        self.orders.note(Kind.DISCONNECTED, client=client)
+        mailbox = self.mailboxes.get(client)
+        if mailbox is not None:
+            mailbox.connection = 0
+            self.orders.note(Kind.DISCONNECTED, client=client)
 
     def subscribe(self, client: ClientId, filter: Filter) -> None:
         mailbox = self._mailbox(client)
@@ -72,8 +74,8 @@ class Clients:
             self.interest.changed()
 
     def unsubscribe(self, client: ClientId, filter: Filter) -> None:
-        mailbox = self._mailbox(client)
-        if self._leave(client, filter, self.subscribers, mailbox.subscriptions):
+        mailbox = self.mailboxes.get(client)
+        if mailbox is not None and self._leave(client, filter, self.subscribers, mailbox.subscriptions):
             self.orders.writes.append(Drop("subscription", client, str(filter)))
             self.orders.note(Kind.UNSUBSCRIBED, client=client, filter=str(filter))
             if filter not in self.subscribers:
@@ -88,8 +90,8 @@ class Clients:
             self.interest.advertise(filter)
 
     def unadvertise(self, client: ClientId, filter: Filter) -> None:
-        mailbox = self._mailbox(client)
-        if self._leave(client, filter, self.advertisers, mailbox.advertisements):
+        mailbox = self.mailboxes.get(client)
+        if mailbox is not None and self._leave(client, filter, self.advertisers, mailbox.advertisements):
             self.orders.writes.append(Drop("advertisement", client, str(filter)))
             self.orders.note(Kind.UNADVERTISED, client=client, filter=str(filter))
             if filter not in self.advertisers:
@@ -114,7 +116,9 @@ class Clients:
                 orders.effects.append(Deliver(client, mailbox.connection, number, event))
 
     def confirm(self, client: ClientId, number: int) -> None:
-        mailbox = self._mailbox(client)
+        mailbox = self.mailboxes.get(client)
+        if mailbox is None:
+            return
         number = min(number, mailbox.number)
         if mailbox.confirm(number):
             self.orders.writes.append(Trim("mailbox", client, number + 1))

@@ -66,6 +66,8 @@ class Events:
     done_count: int = 0
     fleeting: deque[Event] = field(default_factory=deque)
     window: int = 1
+    hops: dict[BrokerId, int] = field(default_factory=dict)
+    """How far away each origin is in this tree."""
     dropped: int = 0
 
     def recover(self, disk: Disk) -> None:
@@ -156,6 +158,7 @@ class Events:
         tree = self.interest.tree
         assert tree is not None
         self.window = max(1, self.settings.link_max // len(tree.parent))
+        self.hops.clear()
         self.outbox.restart(tree.parent)
         self.pump()
 
@@ -257,9 +260,13 @@ class Events:
         self.neighbours.send_all(peers, publication)
 
     def _deliver(self, clients: tuple[str, ...], event: Event) -> None:
-        tree = self.interest.tree
-        assert tree is not None
-        self.clients.deliver(clients, event, tree.hops(event.id.origin, self.broker))
+        origin = event.id.origin
+        hops = self.hops.get(origin)
+        if hops is None:
+            tree = self.interest.tree
+            assert tree is not None
+            hops = self.hops[origin] = tree.hops(origin, self.broker)
+        self.clients.deliver(clients, event, hops)
 
     def _send_fleeting(self, publication: Publication, peers: Sequence[BrokerId]) -> None:
         """An unreliable event is not worth an unbounded queue."""

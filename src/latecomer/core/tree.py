@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 import msgspec
@@ -28,7 +28,6 @@ class Tree:
     """In order of distance from the root."""
     children: dict[BrokerId, list[BrokerId]]
     depth: dict[BrokerId, int]
-    _hops: dict[tuple[BrokerId, BrokerId], int] = field(default_factory=dict)
 
     def peers(self, broker: BrokerId) -> list[BrokerId]:
         """Neighbours of a broker in the tree: parent first, then children in order."""
@@ -48,12 +47,6 @@ class Tree:
 
     def hops(self, a: BrokerId, b: BrokerId) -> int:
         """Links between two brokers along the tree; -1 when one of them is not in it."""
-        known = self._hops.get((a, b))
-        if known is None:
-            known = self._hops[a, b] = self._count_hops(a, b)
-        return known
-
-    def _count_hops(self, a: BrokerId, b: BrokerId) -> int:
         if a not in self.depth or b not in self.depth:
             return -1
         hops = 0
@@ -83,7 +76,7 @@ def reachable(states: Mapping[BrokerId, LinkState], start: BrokerId) -> tuple[Li
     return tuple(found[broker] for broker in sorted(found))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def spanning_tree(view: tuple[LinkState, ...], root_wanted: BrokerId | None) -> Tree:
     """Shortest-path tree over the reachable brokers. Cached, because in a simulation many brokers ask the same.
 

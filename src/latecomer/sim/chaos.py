@@ -79,6 +79,7 @@ class _Chaos:
             settings,
             random,
             jitter_us=random.choice((0, 500, 5_000, 20_000)),
+            jitter_shape=random.choice(("uniform", "exponential", "heavy")),
             disk_us=random.choice((0, 200, 4_000)),
         )
         self.promises = Promises(self.world)
@@ -99,6 +100,7 @@ class _Chaos:
             "stall": self._stall,
             "deafen": self._deafen,
             "slow disk": self._slow_disk,
+            "slow": self._slow,
         }
 
     # -- the life ----------------------------------------------------------------------------------------------------
@@ -271,6 +273,12 @@ class _Chaos:
         broker, time = self.random.choice(self.brokers), self._time()
         self._say(f"fault: {broker} pauses for {time} us")
         self.world.pause(broker, time)
+
+    def _slow(self) -> None:
+        broker, step_us, time = self.random.choice(self.brokers), self.random.choice((500, 5_000, 20_000)), self._time()
+        self._say(f"fault: {broker} takes {step_us} us over each step for {time} us")
+        self.world.slow_down(broker, step_us)
+        self.world.at(self.world.now + time, self.world.slow_down, broker, 0)
 
     def _stall(self) -> None:
         (a, b), time = self._link(), self._time()

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from latecomer.core.broker import Broker
 from latecomer.core.index import strictly_covers
+from latecomer.core.links import ACK_EVERY
 from latecomer.core.table import SELF
-from latecomer.messages.link import LinkMessage
+from latecomer.messages.link import LinkMessage, Publication
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter, filter_matches, filter_overlaps
 from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
@@ -264,6 +265,13 @@ def check_bounds(world: World, promises: Promises) -> dict[str, int]:
             "transit": settings.link_max,
             "seen": len(world.nodes),
         }
+        for link in core.neighbours.links.values():
+            # Reliable events have a window, unreliable ones a limit; what arrived is let go in batches.
+            allowed = 2 * settings.link_max + 2 * ACK_EVERY
+            if len(link.unacked) > allowed:
+                events_held = sum(type(frame) is Publication for frame in link.unacked)
+                if events_held > allowed:
+                    promises.violate("memory", f"{core.id} holds {events_held} events for {link.peer}")
         for name, limit in limits.items():
             if sizes[name] > limit:
                 promises.violate("memory", f"{core.id} holds {sizes[name]} in its {name}, {limit} are allowed")

@@ -9,9 +9,28 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 from latecomer.messages.link import LinkMessage
 from latecomer.model.ids import BrokerId, Instant
+
+if TYPE_CHECKING:
+    from random import Random
+
+JitterShape = Literal["uniform", "exponential", "heavy"]
+HEAVY_MAX = 50
+"""A heavy tail is cut at this many times the jitter."""
+
+
+def draw_jitter(random: Random, shape: JitterShape, jitter_us: int) -> int:
+    """What is added to a link's latency: at most the jitter (uniform), the jitter on average (exponential), or mostly
+    less and now and then very much more (heavy: Pareto with exponent 1.5)."""
+    if shape == "uniform":
+        return random.randrange(jitter_us)
+    if shape == "exponential":
+        return int(random.expovariate(1 / jitter_us))
+    return int(jitter_us * min(random.paretovariate(1.5) - 1, HEAVY_MAX))
+
 
 Batch = tuple[int, list[LinkMessage]]
 """The connection it travels on, and the frames."""
@@ -38,6 +57,7 @@ class Wire:
     b: BrokerId
     latency_us: int
     jitter_us: int = 0
+    jitter_shape: JitterShape = "uniform"
     connection: int = 0
     open: bool = False
     blocked_until: Instant = 0

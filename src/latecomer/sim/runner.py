@@ -58,6 +58,7 @@ class Run:
             prepared.settings,
             Random(f"{scenario.seed}/world"),
             jitter_us=int(scenario.topology.jitter),
+            jitter_shape=scenario.topology.jitter_shape,
             disk_us=int(scenario.disk_latency),
             transport=transport(passing),
         )

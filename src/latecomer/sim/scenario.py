@@ -156,6 +156,18 @@ class Pause(_Fault, frozen=True):
         world.pause(self.broker, self.duration)
 
 
+class Slow(_Fault, frozen=True):
+    """A broker takes its time over each step for a while."""
+
+    broker: BrokerId
+    step: Duration
+    duration: Duration
+
+    def happen(self, world: World) -> None:
+        world.slow_down(self.broker, self.step)
+        world.at(world.now + self.duration, world.slow_down, self.broker, 0)
+
+
 class Stall(_Fault, frozen=True):
     """What the first broker of `link` sends to the second arrives after a while, in order."""
 
@@ -175,7 +187,7 @@ class Deafen(_Fault, frozen=True):
         world.deafen(*self.link)
 
 
-Fault = Break | Partition | Crash | Pause | Stall | Deafen
+Fault = Break | Partition | Crash | Pause | Slow | Stall | Deafen
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

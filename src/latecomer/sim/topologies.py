@@ -24,6 +24,7 @@ from latecomer.model.topology_generators import (
     walkthrough,
 )
 from latecomer.sim.durations import Duration
+from latecomer.sim.network import JitterShape
 
 
 class _Network(
@@ -37,7 +38,8 @@ class _Network(
     latency: Duration = Duration(DEFAULT_LATENCY_US)
     """Of every link."""
     jitter: Duration = Duration(0)
-    """At most so much is added to the latency, differently each time; links keep their order."""
+    """Added to the latency, differently each time; links keep their order."""
+    jitter_shape: JitterShape = "uniform"
     seed: int | None = None
     """Where chance makes the network: keeps it the same while the scenario's seed changes."""
 

@@ -23,7 +23,7 @@ from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Record
 from latecomer.model.topology import Topology
 from latecomer.sim.disk import Disk
-from latecomer.sim.network import Way, Wire
+from latecomer.sim.network import JitterShape, Way, Wire, draw_jitter
 
 if TYPE_CHECKING:
     from random import Random
@@ -62,6 +62,8 @@ class Node:
     paused_until: Instant = 0
     inbox: deque[Input] = field(default_factory=deque)
     """What came while it was paused."""
+    step_us: int = 0
+    """How long it takes over each step: a slow broker."""
     disk_us: int = 0
     writing: bool = False
     held: deque[Effect] = field(default_factory=deque)
@@ -78,6 +80,7 @@ class World:
         random: Random,
         *,
         jitter_us: int = 0,
+        jitter_shape: JitterShape = "uniform",
         disk_us: int = 0,
         transport: Callable[[Sequence[LinkMessage]], list[LinkMessage]] | None = None,
     ) -> None:
@@ -98,7 +101,7 @@ class World:
         self.wires: dict[tuple[BrokerId, BrokerId], Wire] = {}
         for link in topology.links:
             neighbours[link.a][link.b] = neighbours[link.b][link.a] = link.latency_us
-            wire = Wire(link.a, link.b, link.latency_us, jitter_us)
+            wire = Wire(link.a, link.b, link.latency_us, jitter_us, jitter_shape)
             self.wires[link.a, link.b] = self.wires[link.b, link.a] = wire
         self.nodes = {id: Node(id, peers, disk_us=disk_us) for id, peers in neighbours.items()}
 
@@ -151,6 +154,7 @@ class World:
         node.inbox.clear()
         node.writing = False
         node.paused_until = 0
+        node.step_us = 0
         if not keeps_disk:
             node.disk = Disk()
         for peer in node.neighbours:
@@ -164,6 +168,10 @@ class World:
             return
         node.paused_until = max(node.paused_until, self.now + duration_us)
         self.at(node.paused_until, self._resume, node, node.boot)
+
+    def slow_down(self, id: BrokerId, step_us: int) -> None:
+        """From now on the broker takes this long over each step; 0 is as fast as thought."""
+        self.nodes[id].step_us = step_us
 
     def _resume(self, node: Node, boot: int) -> None:
         if node.core is None or node.boot != boot or self.now < node.paused_until:
@@ -199,6 +207,8 @@ class World:
         if due is not None and (node.timer is None or due < node.timer) and node.core is core:
             node.timer = due
             self.at(due, self._wake, node, node.boot, due)
+        if node.step_us and node.core is core:
+            self.pause(node.id, node.step_us)
 
     def _wake(self, node: Node, boot: int, due: Instant) -> None:
         if node.core is None or node.boot != boot or node.timer != due:
@@ -282,7 +292,7 @@ class World:
             return
         at = self.now + wire.latency_us
         if wire.jitter_us:
-            at += self.random.randrange(wire.jitter_us)
+            at += draw_jitter(self.random, wire.jitter_shape, wire.jitter_us)
         if at < way.stalled_until:
             at = way.stalled_until
         if at <= way.last_arrival:  # links keep order: it arrives together with what was sent before
@@ -374,6 +384,7 @@ class World:
         for node in self.nodes.values():
             node.paused_until = min(node.paused_until, self.now)
             node.disk_us = self.disk_us
+            node.step_us = 0
             if node.core is not None:
                 self._resume(node, node.boot)
             elif node.id not in dead:

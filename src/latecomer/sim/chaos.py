@@ -22,6 +22,7 @@ from latecomer.model.topics import topic_matches
 from latecomer.model.topology import Topology
 from latecomer.sim.checkers import Agreement, Promises, Violation, check_bounds
 from latecomer.sim.clients import SimClients
+from latecomer.sim.network import JitterShape
 from latecomer.sim.transcript import Transcript
 from latecomer.sim.world import World
 
@@ -35,6 +36,16 @@ FILTERS = (
     "a/# ? v > 5", "a/# ? v > 7", "a/b ? v <= 3", '# ? k prefix "x"', 'c/+ ? k = "xy"', "+/+ ? v != 4",
     "b ? v in (1, 2, 3)",
 )  # fmt: skip
+JITTERS: tuple[tuple[int, JitterShape], ...] = (
+    (0, "uniform"),
+    (500, "uniform"),
+    (5_000, "uniform"),
+    (20_000, "uniform"),
+    (500, "exponential"),
+    (5_000, "exponential"),
+    (500, "heavy"),
+    (2_000, "heavy"),
+)
 KEYS = ("x", "xy", "y", "zx")
 
 
@@ -74,12 +85,13 @@ class _Chaos:
         self.random = random = Random(seed)
         topology = _draw_topology(random)
         settings = _draw_settings(random, topology)
+        jitter_us, jitter_shape = random.choice(JITTERS)
         self.world = World(
             topology,
             settings,
             random,
-            jitter_us=random.choice((0, 500, 5_000, 20_000)),
-            jitter_shape=random.choice(("uniform", "exponential", "heavy")),
+            jitter_us=jitter_us,
+            jitter_shape=jitter_shape,
             disk_us=random.choice((0, 200, 4_000)),
         )
         self.promises = Promises(self.world)

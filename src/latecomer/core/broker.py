@@ -95,6 +95,7 @@ class Broker:
             lambda brokers: self.events.forget(brokers),
             LinkStateDatabase(id, boot),
             dict.fromkeys(str(member) for member in disk.get("member", {}).get("", {})),
+            bool(meta.get("uncharted", False)),
         )
         self.clients = Clients(self.orders, self.interest, settings.mailbox_max)
         self.routes = Routes(self.interest.subscriptions, self.clients.subscribers, settings.routes_max)

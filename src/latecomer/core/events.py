@@ -33,7 +33,7 @@ from latecomer.core.settings import BrokerSettings
 from latecomer.messages.link import Done, Publication
 from latecomer.model.errors import FilterError
 from latecomer.model.event import Event
-from latecomer.model.ids import BrokerId, EventId, Instant
+from latecomer.model.ids import NUMBER_MAX, BrokerId, EventId, Instant
 from latecomer.model.record import Kind
 from latecomer.model.topics import check_topic
 
@@ -89,12 +89,10 @@ class Events:
 
     def publish(self, fact: Published) -> None:
         orders = self.orders
-        if fact.topic not in self.routes:
-            try:
-                check_topic(fact.topic)
-            except FilterError as error:
-                self._refuse(fact, error.problem)
-                return
+        problem = self._problem(fact)
+        if problem is not None:
+            self._refuse(fact, problem)
+            return
         if fact.reliable and not self._make_room():
             self._refuse(fact, "busy")
             return
@@ -125,6 +123,25 @@ class Events:
         if self.interest.ready:
             self.pump()
 
+    def _problem(self, fact: Published) -> str | None:
+        """Why a publication cannot be carried. Whatever is accepted must fit every link, or it would stop them all."""
+        if fact.topic not in self.routes:
+            try:
+                check_topic(fact.topic)
+            except FilterError as error:
+                return error.problem
+        size = len(fact.topic) + len(fact.payload)
+        for name, value in fact.attributes.items():
+            if isinstance(value, int) and not -NUMBER_MAX <= value <= NUMBER_MAX:
+                return f"attribute {name!r} is beyond 64 bits"
+            try:
+                size += len(name.encode()) + (len(value.encode()) if isinstance(value, str) else 8)
+            except UnicodeEncodeError:
+                return f"attribute {name!r} is not text that can be sent"
+        if size > self.settings.event_max:
+            return f"{size} bytes exceed the limit of {self.settings.event_max}"
+        return None
+
     def _refuse(self, fact: Published, reason: str) -> None:
         self.orders.note(Kind.REFUSED, client=fact.client, topic=fact.topic, detail=reason)
         self.orders.effects.append(Refuse(fact.client, fact.token, reason))
@@ -139,7 +156,9 @@ class Events:
             entry = outbox.entries[seq]
             outbox.discard(seq)
             self.orders.writes.append(Drop("outbox", "", seq))
-            self._note_dropped(entry.event, f"no room to keep it for {', '.join(entry.needs or ())}")
+            self._note_dropped(
+                entry.event, f"no room to keep it for {', '.join(entry.needs or ('brokers not heard of',))}"
+            )
         return True
 
     def _queue_fleeting(self, event: Event) -> None:

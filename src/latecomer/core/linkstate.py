@@ -18,6 +18,8 @@ class LinkStateDatabase:
     states: dict[BrokerId, LinkState] = field(default_factory=dict)
     absent_since: dict[BrokerId, Instant] = field(default_factory=dict)
     """Known brokers that cannot be reached, and since when."""
+    forgotten: dict[BrokerId, None] = field(default_factory=dict)
+    """Those that nobody waits for any more."""
     _seq: int = 0
 
     def remember(self, broker: BrokerId, now: Instant) -> None:
@@ -57,19 +59,23 @@ class LinkStateDatabase:
         for broker in self.states:
             if broker in reachable:
                 self.absent_since.pop(broker, None)
-            else:
+                self.forgotten.pop(broker, None)
+            elif broker not in self.forgotten:
                 self.absent_since.setdefault(broker, now)
 
-    @property
-    def uncharted(self) -> bool:
-        """Whether somebody should have a neighbour that nobody here has ever heard of: then who else belongs to the
-        network is not known either."""
+    def unheard(self) -> bool:
+        """Whether somebody names a neighbour that nobody here has ever heard of."""
         return any(n.broker not in self.states for state in self.states.values() for n in state.neighbours)
 
+    def remembered_only(self) -> bool:
+        """Whether there is a broker of which nothing is known but that it exists."""
+        return any(state.boot == 0 for state in self.states.values() if state.broker not in self.forgotten)
+
     def forget(self, now: Instant, after_us: int) -> list[BrokerId]:
-        """Drop the brokers that have been away too long; returns them."""
+        """Stop waiting for the brokers that have been away too long; returns them. Their link states stay: if some kept
+        a state and others did not, they could never agree on a tree with that broker again."""
         gone = [broker for broker, since in self.absent_since.items() if now - since >= after_us]
         for broker in gone:
             del self.absent_since[broker]
-            self.states.pop(broker, None)
+            self.forgotten[broker] = None
         return gone

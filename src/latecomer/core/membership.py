@@ -17,7 +17,7 @@ from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.settings import BrokerSettings
 from latecomer.core.tree import Tree, reachable, spanning_tree
-from latecomer.messages.link import LinkState, LinkStates, Summary
+from latecomer.messages.link import LinkState, LinkStates, Neighbour, Summary
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
 
@@ -35,12 +35,14 @@ class Membership:
     link_states: LinkStateDatabase
     members: dict[BrokerId, None]
     """Every broker ever heard of and not forgotten; as on disk."""
+    uncharted: bool
+    """It is not known who else belongs to the network; as on disk."""
     version: str = ""
-    uncharted: bool = False
-    """Nobody reachable knows who else belongs to the network."""
     tree_due: Instant | None = None
     flood_due: Instant | None = None
     forget_due: Instant | None = None
+    chart_due: Instant | None = None
+    """Until then neighbours that nobody has heard of are waited for."""
     _tree_latest: Instant = 0
     _flooded_at: Instant = -1 << 62
     _news: dict[BrokerId, tuple[LinkState, BrokerId]] = field(default_factory=dict)
@@ -50,11 +52,13 @@ class Membership:
         """Remember who was there; nobody is, for now."""
         for member in self.members:
             self.link_states.remember(member, self.orders.now)
+        self.chart_due = self.orders.wake(self.orders.now + self.settings.chart_us)
         self.announce()
         self.adopt_tree()
 
     def due(self) -> list[Instant]:
-        return [at for at in (self.tree_due, self.flood_due, self.forget_due) if at is not None]
+        due = (self.tree_due, self.flood_due, self.forget_due, self.chart_due)
+        return [at for at in due if at is not None]
 
     def woken(self) -> None:
         now = self.orders.now
@@ -65,6 +69,9 @@ class Membership:
             self.adopt_tree()
         if self.forget_due is not None and self.forget_due <= now:
             self._forget()
+        if self.chart_due is not None and self.chart_due <= now:
+            self.chart_due = None
+            self.announce()  # without those that never came
 
     # -- flooding ----------------------------------------------------------------------------------------------------
 
@@ -75,9 +82,17 @@ class Membership:
 
     def announce(self) -> None:
         """Our links changed."""
-        self._news[self.broker] = (self.link_states.originate(self.neighbours.view()), "")
+        self._news[self.broker] = (self.link_states.originate(self._links()), "")
         self._flood_soon()
         self._tree_soon()
+
+    def _links(self) -> list[Neighbour]:
+        """The links to tell of: those that are up, and for a while those to neighbours that nobody has heard of."""
+        return [
+            link
+            for link in self.neighbours.view()
+            if link.boot or (self.chart_due is not None and link.broker not in self.link_states.states)
+        ]
 
     def on_link_states(self, peer: BrokerId, frame: LinkStates) -> None:
         for state in frame.states:
@@ -129,17 +144,24 @@ class Membership:
         view = reachable(self.link_states.states, self.broker)
         tree = spanning_tree(view, self.settings.routing.root)
         self.link_states.mark_absent(tree.parent, self.orders.now)
-        self.uncharted = self.link_states.uncharted
         self._forget_later()
-        if not self.uncharted:  # half of the members on disk would pass for all of them after a restart
-            for member in self.link_states.states:
-                if member not in self.members:
-                    self.members[member] = None
-                    self.orders.writes.append(Put("member", "", member, True))
+        self._write_down()
         if tree.version != self.version:
             self.version = tree.version
             self.orders.note(Kind.TREE_ADOPTED, detail=tree.version, count=len(tree.parent))
             self.adopted(tree)
+
+    def _write_down(self) -> None:
+        """Keep on disk who belongs to the network, and whether that is all of them."""
+        known = self.link_states
+        uncharted = known.unheard() or (self.uncharted and known.remembered_only())
+        if uncharted != self.uncharted:
+            self.uncharted = uncharted
+            self.orders.writes.append(Put("meta", "", "uncharted", uncharted))
+        for member in known.states:
+            if member not in self.members and member not in known.forgotten:
+                self.members[member] = None
+                self.orders.writes.append(Put("member", "", member, True))
 
     # -- brokers that stay away ----------------------------------------------------------------------------------------
 
@@ -154,5 +176,6 @@ class Membership:
                 del self.members[broker]
                 self.orders.writes.append(Drop("member", "", broker))
         if gone:
+            self._write_down()
             self.forgot(gone)
         self._forget_later()

@@ -116,9 +116,9 @@ class Outbox:
         """These will not come back; returns the entries nobody else needs."""
         gone = []
         for seq, entry in self.entries.items():
-            if entry.parked and entry.needs is not None:
+            if entry.needs is not None:
                 entry.needs = tuple(broker for broker in entry.needs if broker not in brokers)
-                if not entry.needs:
+                if not entry.needs and not entry.only:
                     gone.append(seq)
         for seq in gone:
             del self.entries[seq]

@@ -35,6 +35,10 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Events waiting for one client; the oldest is dropped, counted and noted beyond."""
     routes_max: int = 65_536
     """Topics whose route is remembered."""
+    chart_us: int = 60 * SECOND_US
+    """How long after its start a broker waits for neighbours that nobody has ever heard of."""
+    event_max: int = 1_048_576
+    """Bytes of an event: topic, attributes and payload."""
     forget_us: int = 3600 * SECOND_US
     """A broker that has been away for this long is forgotten, with what was kept for it."""
 

@@ -70,8 +70,10 @@ class Membership:
         if self.forget_due is not None and self.forget_due <= now:
             self._forget()
         if self.chart_due is not None and self.chart_due <= now:
+            waited_for = [link.broker for link in self._links() if not link.boot]
             self.chart_due = None
-            self.announce()  # without those that never came
+            if waited_for:
+                self.announce()  # without them
 
     # -- flooding ----------------------------------------------------------------------------------------------------
 

@@ -215,7 +215,7 @@ def early_confirmation(patch: Patch) -> None:
     """A broker confirms an advertisement before those behind it did."""
 
     def hear(self: confirmations.Confirmations, peer: str, number: int) -> None:
-        self._owed.append((peer, number, {}))
+        self._owed[peer] = (number, {})
 
     patch.setattr(confirmations.Confirmations, "hear", hear)
 

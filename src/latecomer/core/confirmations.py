@@ -21,8 +21,8 @@ class Confirmations:
 
     _told: dict[BrokerId, int] = field(default_factory=dict)
     _confirmed: dict[BrokerId, int] = field(default_factory=dict)
-    _owed: list[tuple[BrokerId, int, dict[BrokerId, int]]] = field(default_factory=list)
-    """Confirmations we owe: to whom, which number, and what must be confirmed to us before."""
+    _owed: dict[BrokerId, tuple[int, dict[BrokerId, int]]] = field(default_factory=dict)
+    """Confirmations we owe: to whom, the newest number, and what must be confirmed to us before."""
 
     def clear(self) -> None:
         """Another tree: completing it confirms everything told before; numbers go on so that none is mistaken."""
@@ -37,21 +37,20 @@ class Confirmations:
     def hear(self, peer: BrokerId, number: int) -> None:
         """A neighbour told us a change; what we told on because of it is already numbered."""
         before = {other: told for other, told in self._open().items() if other != peer}
-        self._owed.append((peer, number, before))
+        self._owed[peer] = (number, before)
 
     def confirmed(self, peer: BrokerId, number: int) -> None:
         self._confirmed[peer] = max(number, self._confirmed.get(peer, 0))
 
     def due(self) -> list[tuple[BrokerId, int]]:
         """Confirmations that can now be given."""
-        due, rest = [], []
-        for peer, number, before in self._owed:
-            open_ = any(self._confirmed.get(other, 0) < told for other, told in before.items())
-            if open_:
-                rest.append((peer, number, before))
-            else:
-                due.append((peer, number))
-        self._owed = rest
+        due = [
+            (peer, number)
+            for peer, (number, before) in self._owed.items()
+            if all(self._confirmed.get(other, 0) >= told for other, told in before.items())
+        ]
+        for peer, _ in due:
+            del self._owed[peer]
         return due
 
     @property

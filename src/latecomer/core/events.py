@@ -150,15 +150,12 @@ class Events:
         """Whether one more event can be kept; what is kept only for absent brokers has to give way first."""
         outbox, settings = self.outbox, self.settings
         while len(outbox.entries) >= settings.outbox_max:
-            seq = outbox.oldest_parked()
-            if seq is None:
+            entry = outbox.give_up_oldest_parked()
+            if entry is None:
                 return False
-            entry = outbox.entries[seq]
-            outbox.discard(seq)
-            self.orders.writes.append(Drop("outbox", "", seq))
-            self._note_dropped(
-                entry.event, f"no room to keep it for {', '.join(entry.needs or ('brokers not heard of',))}"
-            )
+            self.orders.writes.append(Drop("outbox", "", entry.event.id.seq))
+            who = ", ".join(entry.needs or ("brokers not heard of",))
+            self._note_dropped(entry.event, f"no room to keep it for {who}")
         return True
 
     def _queue_fleeting(self, event: Event) -> None:
@@ -233,7 +230,7 @@ class Events:
         """Every reachable broker has it."""
         seq = entry.event.id.seq
         if self.membership.uncharted:
-            entry.for_all = True
+            self.outbox.keep_for_all(entry)
         elif self.outbox.finish(entry, self.membership.link_states.absent_since):
             self.orders.writes.append(Drop("outbox", "", seq))
         else:

@@ -6,6 +6,7 @@ level. All walks are iterative, so a deep topic cannot exhaust the stack.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from latecomer.model.filters import Filter, filter_covers
@@ -24,7 +25,22 @@ def has_wildcard(topic_filter: str) -> bool:
 
 def strictly_covers(a: Filter, b: Filter) -> bool:
     """Whether `a` may stand for `b`. Of two filters that say the same in other words, only the smaller one may."""
-    return a != b and filter_covers(a, b) and (str(a) < str(b) or not filter_covers(b, a))
+    if a == b or _plainly_apart(a, b):
+        return False
+    return filter_covers(a, b) and (str(a) < str(b) or not filter_covers(b, a))
+
+
+def _plainly_apart(a: Filter, b: Filter) -> bool:
+    """Whether both ask for one value of the same attribute, and not for the same value: the common case of many
+    clients that each want their own, told apart without a look at the rest."""
+    if a.where is None or b.where is None:
+        return False
+    for one in a.where.constraints:
+        if one.op == "=":
+            for other in b.where.constraints:
+                if other.op == "=" and other.attribute == one.attribute and other.value != one.value:
+                    return True
+    return False
 
 
 @dataclass(slots=True)
@@ -101,15 +117,39 @@ class FilterIndex:
 
     def covered(self, filter: Filter) -> list[Filter]:
         """Filters that this one may stand for."""
+        if not has_wildcard(filter.topic):
+            return [other for other in self._exact.get(filter.topic, ()) if strictly_covers(filter, other)]
         candidates: list[Filter] = []
-        if has_wildcard(filter.topic):
-            for topic, filters in self._exact.items():
-                if topic_covers(filter.topic, topic):
-                    candidates += filters
-            candidates += self._wild
-        else:
-            candidates += self._exact.get(filter.topic, ())
+        # Most topics are told apart by what stands before the first wildcard; "a/#" also covers "a".
+        literal = re.split("[+#]", filter.topic, maxsplit=1)[0]
+        for topic, filters in self._exact.items():
+            if (topic.startswith(literal) or topic == literal[:-1]) and topic_covers(filter.topic, topic):
+                candidates += filters
+        candidates += self._wild_below(filter.topic)
         return [other for other in candidates if strictly_covers(filter, other)]
+
+    def _wild_below(self, pattern: str) -> list[Filter]:
+        """A superset of the wildcard filters whose topic part the pattern covers: where the pattern has a wildcard, the
+        walk takes every branch."""
+        nodes = [self._root]
+        for level in pattern.split("/"):
+            if level == "#":
+                return self._subtree(nodes)
+            if level == "+":
+                nodes = [child for node in nodes for child in node.children.values()]
+            else:
+                nodes = [node.children[level] for node in nodes if level in node.children]
+        return [filter for node in nodes for filter in node.filters]
+
+    @staticmethod
+    def _subtree(nodes: list[_Node]) -> list[Filter]:
+        found: list[Filter] = []
+        todo = list(nodes)
+        while todo:
+            node = todo.pop()
+            found += node.filters
+            todo.extend(node.children.values())
+        return found
 
     def _wild_candidates(self, pattern: str) -> list[Filter]:
         """A superset of the wildcard filters whose topic part covers the pattern: a walk as in `match`, where the

@@ -309,8 +309,9 @@ class Interest:
         if theirs is None or not theirs.advertisements_complete:
             return  # heard of when its advertisements are complete for our tree
         self._advertisements_changed(news)
-        if theirs.told_complete:
-            self._tell_subscriptions(peer, None)  # what they advertise decides what they must be told
+        if theirs.told_complete:  # what they advertise decides what they must be told
+            concerned = [f for f in self.subscriptions.holders if any(filter_overlaps(f, new) for new in news)]
+            self._tell_subscriptions(peer, self.subscriptions.affected(concerned))
         self.confirmations.hear(peer, number)
         self._confirm()
 

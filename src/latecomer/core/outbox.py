@@ -5,12 +5,12 @@ them dies, the origin sends again what is not reported done, in order, and recei
 
 An entry is *queued* (to be sent in this tree), *under way* (sent, not yet done) or *parked*: done in a tree that lacked
 some known brokers (`needs` names them, and the event goes out again, to them only, when they are back), or in one where
-nobody knew who else belongs to the network (`for_all`: it goes out to everybody when that is known).
+nobody knew who else belongs to the network (then it goes out to everybody when that is known).
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
@@ -32,11 +32,6 @@ class Entry:
     """Those of them that this tree reaches; empty: everybody."""
     waiting: list[BrokerId] = field(default_factory=list)
     """Tree neighbours that have not reported it done."""
-    for_all: bool = False
-
-    @property
-    def parked(self) -> bool:
-        return self.for_all or (self.needs is not None and not self.only)
 
 
 @dataclass(slots=True)
@@ -49,6 +44,7 @@ class Outbox:
     entries: dict[int, Entry] = field(default_factory=dict)
     queue: deque[int] = field(default_factory=deque)
     under_way: dict[int, None] = field(default_factory=dict)
+    parked: OrderedDict[int, None] = field(default_factory=OrderedDict)
 
     def take_seq(self) -> int:
         seq = self.next_seq
@@ -61,15 +57,15 @@ class Outbox:
 
     def restart(self, reachable: Container[BrokerId]) -> None:
         """Another tree is ready: queue everything that somebody in it may lack, oldest first."""
-        self.under_way.clear()
-        self.queue.clear()
+        self.halt()
+        self.parked.clear()
         for seq, entry in self.entries.items():
             entry.waiting = []
             entry.only = ()
-            entry.for_all = False
             if entry.needs is not None:
                 entry.only = tuple(broker for broker in entry.needs if broker in reachable)
                 if not entry.only:
+                    self.parked[seq] = None
                     continue
             self.queue.append(seq)
 
@@ -99,18 +95,21 @@ class Outbox:
             entry.needs = tuple(broker for broker in entry.needs if broker not in entry.only)
         entry.only = ()
         if entry.needs:
+            self.parked[entry.event.id.seq] = None
             return False
         del self.entries[entry.event.id.seq]
         return True
 
-    def oldest_parked(self) -> int | None:
-        for seq, entry in self.entries.items():
-            if entry.parked:
-                return seq
-        return None
+    def keep_for_all(self, entry: Entry) -> None:
+        """Everybody reachable has it, and who else there is is not known."""
+        self.parked[entry.event.id.seq] = None
 
-    def discard(self, seq: int) -> None:
-        del self.entries[seq]
+    def give_up_oldest_parked(self) -> Entry | None:
+        """Let go of the oldest event that only absent brokers still lack; None if there is none."""
+        if not self.parked:
+            return None
+        seq, _ = self.parked.popitem(last=False)
+        return self.entries.pop(seq)
 
     def forget(self, brokers: Container[BrokerId]) -> list[int]:
         """These will not come back; returns the entries nobody else needs."""
@@ -122,4 +121,5 @@ class Outbox:
                     gone.append(seq)
         for seq in gone:
             del self.entries[seq]
+            self.parked.pop(seq, None)
         return gone

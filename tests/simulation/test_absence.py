@@ -175,6 +175,64 @@ def test_half_of_the_members_on_disk_do_not_pass_for_all_of_them() -> None:
     stage.check()
 
 
+def test_a_broker_that_lost_its_disk_waits_to_meet_somebody() -> None:
+    stage = Stage("O-B", "B-C", chart_us=10 * SECOND_US)
+    stage.world.start_all()
+    stage.subscriber("C")
+    stage.clients.join("pub", "O")
+    stage.settle()
+    stage.world.crash("O", keeps_disk=False)
+    stage.world.wires["O", "B"].blocked_until = stage.world.now + 60 * SECOND_US
+    stage.world.start("O")
+    stage.wait(30)
+    stage.clients.publish("pub", "a")  # it has met nobody: it cannot take itself for the whole network
+    stage.wait(40)
+    stage.check()
+    assert stage.promises.deliveries == 1
+
+
+def test_who_is_forgotten_stays_forgotten_when_others_still_tell_of_it() -> None:
+    stage = Stage("A-B", "B-X", forget_us=10 * SECOND_US)
+    stage.world.start_all()
+    stage.clients.join("pub", "A")
+    stage.settle()
+    stage.world.crash("X")
+    stage.wait(20)
+    stage.world.crash("A")
+    stage.world.start("A")
+    stage.wait(2)
+    stage.clients.publish("pub", "a")
+    stage.wait(1)
+    assert not stage.core("A").events.outbox.entries, "kept for X, which was forgotten before the restart"
+    stage.world.start("X")  # and yet it may come back
+    stage.subscriber("X")
+    stage.settle()
+    stage.clients.publish("pub", "b")
+    stage.wait(1)
+    stage.check()
+    assert stage.promises.deliveries == 1
+
+
+def test_what_is_parked_stays_parked_for_the_same_brokers_across_a_restart() -> None:
+    stage = Stage("A-B", "A-C")
+    stage.world.start_all()
+    stage.subscriber("C")
+    stage.clients.join("pub", "A")
+    stage.settle()
+    stage.world.crash("C")
+    stage.wait(5)
+    stage.clients.publish("pub", "a")
+    stage.wait(1)
+    stage.world.crash("A")
+    stage.world.start("A")
+    stage.subscriber("B")  # too late for what was published before
+    stage.wait(5)
+    stage.world.start("C")
+    stage.wait(5)
+    stage.check()
+    assert [record.client for record in stage.noted_kinds(Kind.DELIVERED)] == ["sub-C"]
+
+
 @pytest.mark.parametrize("routing", [Forwarding(root="b"), Hierarchy(), Forwarding(advertisements=True)])
 def test_brokers_that_route_differently_refuse_one_another(routing: Forwarding | Hierarchy) -> None:
     stage = Stage("a-b")

@@ -75,6 +75,7 @@ class Broker:
     ) -> None:
         disk = disk or {}
         meta = disk.get("meta", {}).get("", {})
+        forgotten = disk.get("forgotten", {}).get("", {})
         epoch = meta.get("epoch", boot)
         assert isinstance(epoch, int)
         self.id = id
@@ -93,7 +94,7 @@ class Broker:
             self.neighbours,
             self._adopted,
             lambda brokers: self.events.forget(brokers),
-            LinkStateDatabase(id, boot),
+            LinkStateDatabase(id, boot, forgotten={str(k): v for k, v in forgotten.items() if isinstance(v, int)}),
             dict.fromkeys(str(member) for member in disk.get("member", {}).get("", {})),
             bool(meta.get("uncharted", False)),
         )
@@ -190,8 +191,8 @@ class Broker:
         return {
             Started: self._started,
             Woken: self._woken,
-            LinkConnected: lambda fact: self.neighbours.connected(fact.peer),
-            LinkDisconnected: lambda fact: self.neighbours.disconnected(fact.peer),
+            LinkConnected: lambda fact: self.neighbours.connected(fact.peer, fact.connection),
+            LinkDisconnected: lambda fact: self.neighbours.disconnected(fact.peer, fact.connection),
             ClientConnected: lambda fact: self.clients.connected(fact.client, fact.connection),
             ClientDisconnected: lambda fact: self.clients.disconnected(fact.client),
             Subscribed: lambda fact: self.clients.subscribe(fact.client, fact.filter),

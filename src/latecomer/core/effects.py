@@ -46,16 +46,18 @@ class Persist(msgspec.Struct, frozen=True):
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Send frames to a neighbour, in order, if it is still connected."""
+    """Send frames to a neighbour, in order, on the connection they are meant for; if it is gone, so are they."""
 
     peer: BrokerId
+    connection: int
     frames: list[LinkMessage]
 
 
 class Disconnect(msgspec.Struct, frozen=True):
-    """Close the connection to a neighbour; `LinkDisconnected` must not follow."""
+    """Close a connection to a neighbour; `LinkDisconnected` need not follow."""
 
     peer: BrokerId
+    connection: int
     reason: str
 
 

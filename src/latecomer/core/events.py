@@ -16,7 +16,7 @@ Bound. Each origin has a window of events under way, its share of what one link 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from latecomer.core.clients import Clients, Disk
@@ -66,21 +66,32 @@ class Events:
     done_count: int = 0
     fleeting: deque[Event] = field(default_factory=deque)
     window: int = 1
+    members: Mapping[BrokerId, object] = field(default_factory=dict)
+    """Who is in this tree: nobody else can be an origin."""
     hops: dict[BrokerId, int] = field(default_factory=dict)
     """How far away each origin is in this tree."""
     dropped: int = 0
 
     def recover(self, disk: Disk) -> None:
-        """Find the outbox and what was seen as they were. Whatever was parked is offered to everybody again: the
-        others have seen it."""
+        """Find the outbox and what was seen as they were. What was parked is parked again."""
         reserved = disk.get("meta", {}).get("", {}).get("seq", 0)
         assert isinstance(reserved, int)
         self.outbox = Outbox(next_seq=reserved + 1, reserved=reserved)
         entries = disk.get("outbox", {}).get("", {})
+        parked = disk.get("parked", {}).get("", {})
         for seq in sorted(entries, key=int):
             event = entries[seq]
             assert isinstance(event, Event)
-            self.outbox.add(event)
+            needs = parked.get(seq)
+            if needs is None:
+                self.outbox.add(event)
+                continue
+            assert isinstance(needs, tuple)
+            still = tuple(broker for broker in needs if broker in self.membership.members)
+            if still:
+                self.outbox.add(event, still)
+            else:
+                self._drop(event.id.seq)  # all of them were forgotten
         for origin, newest in disk.get("seen", {}).get("", {}).items():
             assert isinstance(newest, tuple)
             self.seen.newest[str(origin)] = newest
@@ -153,7 +164,7 @@ class Events:
             entry = outbox.give_up_oldest_parked()
             if entry is None:
                 return False
-            self.orders.writes.append(Drop("outbox", "", entry.event.id.seq))
+            self._drop(entry.event.id.seq)
             who = ", ".join(entry.needs or ("brokers not heard of",))
             self._note_dropped(entry.event, f"no room to keep it for {who}")
         return True
@@ -175,6 +186,7 @@ class Events:
         assert tree is not None
         self.window = max(1, self.settings.link_max // len(tree.parent))
         self.hops.clear()
+        self.members = tree.parent
         self.outbox.restart(tree.parent)
         self.pump()
 
@@ -232,15 +244,21 @@ class Events:
         if self.membership.uncharted:
             self.outbox.keep_for_all(entry)
         elif self.outbox.finish(entry, self.membership.link_states.absent_since):
-            self.orders.writes.append(Drop("outbox", "", seq))
+            self._drop(seq)
         else:
+            self.orders.writes.append(Put("parked", "", seq, entry.needs))
             self.orders.note(Kind.PARKED, event=str(entry.event.id), detail=", ".join(entry.needs or ()))
+
+    def _drop(self, seq: int) -> None:
+        """Nobody needs it any more."""
+        self.orders.writes.append(Drop("outbox", "", seq))
+        self.orders.writes.append(Drop("parked", "", seq))
 
     def forget(self, brokers: list[BrokerId]) -> None:
         """These brokers will not come back: stop keeping events for them."""
         gone = self.outbox.forget(brokers)
         for seq in gone:
-            self.orders.writes.append(Drop("outbox", "", seq))
+            self._drop(seq)
         for broker in brokers:
             self.orders.note(Kind.FORGOTTEN, peer=broker, count=len(gone))
 
@@ -248,7 +266,7 @@ class Events:
 
     def on_publication(self, peer: BrokerId, publication: Publication) -> None:
         interest = self.interest
-        if not interest.ready or peer not in interest.peers:
+        if not interest.ready or peer not in interest.peers or publication.event.id.origin not in self.members:
             return  # belongs to a tree that one of us has left; its origin will send it again
         event = publication.event
         only = publication.only

@@ -21,15 +21,17 @@ class Woken(msgspec.Struct, frozen=True):
 
 
 class LinkConnected(msgspec.Struct, frozen=True):
-    """There is a connection to the neighbour, nothing has been said on it yet."""
+    """There is a connection to the neighbour, nothing has been said on it yet. It takes the place of any before it."""
 
     peer: BrokerId
+    connection: int = 1
 
 
 class LinkDisconnected(msgspec.Struct, frozen=True):
-    """The connection to the neighbour is gone."""
+    """A connection to the neighbour is gone."""
 
     peer: BrokerId
+    connection: int = 1
 
 
 class LinkReceived(msgspec.Struct, frozen=True):

@@ -40,12 +40,21 @@ from latecomer.messages.link import (
 from latecomer.model.filters import Filter, filter_overlaps
 from latecomer.model.ids import BrokerId
 
-FILTERS_MAX = 512
-"""Filters in one frame: a large table must not become a frame that no link carries."""
+BATCH_MAX = 262_144
+"""Characters of filters in one frame: a large table must not become a frame that no link carries."""
 
 
 def batched(filters: tuple[Filter, ...]) -> Iterator[tuple[Filter, ...]]:
-    return (filters[start : start + FILTERS_MAX] for start in range(0, len(filters), FILTERS_MAX))
+    batch: list[Filter] = []
+    size = 0
+    for filter in filters:
+        batch.append(filter)
+        size += 64 + len(str(filter))
+        if size > BATCH_MAX:
+            yield tuple(batch)
+            batch, size = [], 0
+    if batch:
+        yield tuple(batch)
 
 
 @dataclass(slots=True)

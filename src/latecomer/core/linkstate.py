@@ -18,8 +18,10 @@ class LinkStateDatabase:
     states: dict[BrokerId, LinkState] = field(default_factory=dict)
     absent_since: dict[BrokerId, Instant] = field(default_factory=dict)
     """Known brokers that cannot be reached, and since when."""
-    forgotten: dict[BrokerId, None] = field(default_factory=dict)
-    """Those that nobody waits for any more."""
+    forgotten: dict[BrokerId, int] = field(default_factory=dict)
+    """Those that nobody waits for any more, and which of their lives was the last; a newer one is news."""
+    returned: list[BrokerId] = field(default_factory=list)
+    """Those that were forgotten and are back."""
     _seq: int = 0
 
     def remember(self, broker: BrokerId, now: Instant) -> None:
@@ -56,10 +58,12 @@ class LinkStateDatabase:
 
     def mark_absent(self, reachable: Mapping[BrokerId, object], now: Instant) -> None:
         """Note who can be reached and since when the others cannot."""
-        for broker in self.states:
+        for broker, state in self.states.items():
+            if broker in self.forgotten and (broker in reachable or state.boot > self.forgotten[broker]):
+                del self.forgotten[broker]
+                self.returned.append(broker)
             if broker in reachable:
                 self.absent_since.pop(broker, None)
-                self.forgotten.pop(broker, None)
             elif broker not in self.forgotten:
                 self.absent_since.setdefault(broker, now)
 
@@ -77,5 +81,5 @@ class LinkStateDatabase:
         gone = [broker for broker, since in self.absent_since.items() if now - since >= after_us]
         for broker in gone:
             del self.absent_since[broker]
-            self.forgotten[broker] = None
+            self.forgotten[broker] = self.states[broker].boot
         return gone

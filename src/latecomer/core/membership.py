@@ -16,7 +16,7 @@ from latecomer.core.linkstate import LinkStateDatabase
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.settings import BrokerSettings
-from latecomer.core.tree import Tree, reachable, spanning_tree
+from latecomer.core.tree import Tree, name_of, reachable, spanning_tree
 from latecomer.messages.link import LinkState, LinkStates, Neighbour, Summary
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
@@ -41,8 +41,10 @@ class Membership:
     tree_due: Instant | None = None
     flood_due: Instant | None = None
     forget_due: Instant | None = None
+    charting: bool = True
+    """Neighbours that nobody has heard of are waited for."""
     chart_due: Instant | None = None
-    """Until then neighbours that nobody has heard of are waited for."""
+    """Until then, counted from the first link: a broker that never met anybody cannot know who is missing."""
     _tree_latest: Instant = 0
     _flooded_at: Instant = -1 << 62
     _news: dict[BrokerId, tuple[LinkState, BrokerId]] = field(default_factory=dict)
@@ -52,7 +54,6 @@ class Membership:
         """Remember who was there; nobody is, for now."""
         for member in self.members:
             self.link_states.remember(member, self.orders.now)
-        self.chart_due = self.orders.wake(self.orders.now + self.settings.chart_us)
         self.announce()
         self.adopt_tree()
 
@@ -71,7 +72,7 @@ class Membership:
             self._forget()
         if self.chart_due is not None and self.chart_due <= now:
             waited_for = [link.broker for link in self._links() if not link.boot]
-            self.chart_due = None
+            self.chart_due, self.charting = None, False
             if waited_for:
                 self.announce()  # without them
 
@@ -80,6 +81,8 @@ class Membership:
     def link_up(self, peer: BrokerId) -> None:
         """A session began: the ends compare what they know, and everybody hears of the link."""
         self.neighbours.send(peer, self.link_states.summary())
+        if self.charting and self.chart_due is None:
+            self.chart_due = self.orders.wake(self.orders.now + self.settings.chart_us)
         self.announce()
 
     def announce(self) -> None:
@@ -93,7 +96,7 @@ class Membership:
         return [
             link
             for link in self.neighbours.view()
-            if link.boot or (self.chart_due is not None and link.broker not in self.link_states.states)
+            if link.boot or (self.charting and link.broker not in self.link_states.states)
         ]
 
     def on_link_states(self, peer: BrokerId, frame: LinkStates) -> None:
@@ -144,7 +147,8 @@ class Membership:
 
     def adopt_tree(self) -> None:
         view = reachable(self.link_states.states, self.broker)
-        tree = spanning_tree(view, self.settings.routing.root)
+        version = name_of(self.link_states.states.values())
+        tree = spanning_tree(version, view, self.settings.routing.root)
         self.link_states.mark_absent(tree.parent, self.orders.now)
         self._forget_later()
         self._write_down()
@@ -156,6 +160,9 @@ class Membership:
     def _write_down(self) -> None:
         """Keep on disk who belongs to the network, and whether that is all of them."""
         known = self.link_states
+        for member in known.returned:
+            self.orders.writes.append(Drop("forgotten", "", member))
+        known.returned.clear()
         uncharted = known.unheard() or (self.uncharted and known.remembered_only())
         if uncharted != self.uncharted:
             self.uncharted = uncharted
@@ -174,6 +181,7 @@ class Membership:
     def _forget(self) -> None:
         gone = self.link_states.forget(self.orders.now, self.settings.forget_us)
         for broker in gone:
+            self.orders.writes.append(Put("forgotten", "", broker, self.link_states.forgotten[broker]))
             if broker in self.members:
                 del self.members[broker]
                 self.orders.writes.append(Drop("member", "", broker))

@@ -14,6 +14,7 @@ from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
 
 UNLIMITED = 1 << 62
+CONTROL_MAX = 65_536
 VOID = Void()
 SILENCES = 3
 """Heartbeats that may be missed before a connection counts as dead."""
@@ -76,8 +77,9 @@ class Neighbours:
 
     # -- connections -----------------------------------------------------------------------------------------------
 
-    def connected(self, peer: BrokerId) -> None:
+    def connected(self, peer: BrokerId, connection: int) -> None:
         link = self.links[peer]
+        self.orders.connections[peer] = connection
         now = self.orders.now
         if link.connected:
             link.lose(now)  # the driver has replaced a connection that we had not given up
@@ -90,9 +92,9 @@ class Neighbours:
         if self.tick_due is None:
             self.tick_due = self.orders.wake(now + self.settings.heartbeat_us)
 
-    def disconnected(self, peer: BrokerId) -> None:
+    def disconnected(self, peer: BrokerId, connection: int) -> None:
         link = self.links[peer]
-        if link.connected:
+        if link.connected and self.orders.connections[peer] == connection:
             link.lose(self.orders.now)
 
     def greeted(self, peer: BrokerId, frame: LinkMessage) -> None:
@@ -136,13 +138,21 @@ class Neighbours:
         self.orders.note(Kind.UNLINKED, peer=link.peer)
         self.went_down(link.peer)
 
+    @property
+    def _waiting_max(self) -> int:
+        """Frames that may wait for a neighbour: events have their limits, the rest is small unless it acknowledges
+        nothing at all."""
+        return 2 * self.settings.link_max + CONTROL_MAX
+
     # -- time ------------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """Once per heartbeat: speak on silent links, give up on dead connections, end sessions that did not resume."""
         now, settings = self.orders.now, self.settings
         for link in self.links.values():
-            if link.connected:
+            if len(link.unacked) > self._waiting_max:
+                self.reject(link.peer, f"{len(link.unacked)} frames wait for its acknowledgement")
+            elif link.connected:
                 if now - link.heard_at >= SILENCES * settings.heartbeat_us:
                     self.orders.disconnect(link.peer, "silent for too long")
                     link.lose(now)

@@ -21,6 +21,8 @@ class Orders:
     writes: list[Put | Drop | Trim] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     frames: dict[BrokerId, list[LinkMessage]] = field(default_factory=dict)
+    connections: dict[BrokerId, int] = field(default_factory=dict)
+    """The present, or last, connection to each neighbour."""
     wake_at: Instant | None = None
     """The earliest instant anybody asked for; may be too early after a change of plan, never too late."""
 
@@ -42,8 +44,8 @@ class Orders:
         """What was to be sent before still goes out, so that the peer learns why."""
         waiting = self.frames.pop(peer, None)
         if waiting is not None:
-            self.effects.append(Send(peer, waiting))
-        self.effects.append(Disconnect(peer, reason))
+            self.effects.append(Send(peer, self.connections[peer], waiting))
+        self.effects.append(Disconnect(peer, self.connections[peer], reason))
 
     def note(
         self,
@@ -68,7 +70,7 @@ class Orders:
         self.effects = []
         if frames:
             for peer, waiting in frames.items():
-                effects.append(Send(peer, waiting))
+                effects.append(Send(peer, self.connections[peer], waiting))
             frames.clear()
         if self.writes:
             effects.insert(0, Persist(self.writes))

@@ -51,8 +51,8 @@ class Outbox:
         self.next_seq = seq + 1
         return seq
 
-    def add(self, event: Event) -> None:
-        self.entries[event.id.seq] = Entry(event)
+    def add(self, event: Event, needs: tuple[BrokerId, ...] | None = None) -> None:
+        self.entries[event.id.seq] = Entry(event, needs)
         self.queue.append(event.id.seq)
 
     def restart(self, reachable: Container[BrokerId]) -> None:

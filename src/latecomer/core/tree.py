@@ -1,14 +1,14 @@
 """The agreed spanning tree: a pure function of link state.
 
-Two brokers that know the same link state of the brokers they can reach compute the same tree, under the same name
-(`version`). Link state only ever grows newer, so a name never comes back for another tree.
+Two brokers that can reach one another and know the same link states compute the same tree, under the same name
+(`version`). Link states only ever grow newer, so a name never comes back.
 """
 
 from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -76,16 +76,21 @@ def reachable(states: Mapping[BrokerId, LinkState], start: BrokerId) -> tuple[Li
     return tuple(found[broker] for broker in sorted(found))
 
 
+def name_of(states: Iterable[LinkState]) -> Version:
+    """The name of the tree that follows from these link states, the unreachable ones included: they only grow newer, so
+    a name never comes back. (The reachable ones alone can be the same again after somebody came and went.)"""
+    stamps = sorted((state.broker, state.boot, state.seq) for state in states)
+    return hashlib.blake2b(msgspec.msgpack.encode(stamps), digest_size=8).hexdigest()
+
+
 @lru_cache(maxsize=16)
-def spanning_tree(view: tuple[LinkState, ...], root_wanted: BrokerId | None) -> Tree:
+def spanning_tree(version: Version, view: tuple[LinkState, ...], root_wanted: BrokerId | None) -> Tree:
     """Shortest-path tree over the reachable brokers. Cached, because in a simulation many brokers ask the same.
 
     Decision: storing §III leaves the tree open. A shortest-path tree keeps paths through the root as short as the
     links allow, costs one Dijkstra run, and needs no agreement beyond the link state itself.
     """
     states = {state.broker: state for state in view}
-    digest = hashlib.blake2b(digest_size=8)
-    digest.update(msgspec.msgpack.encode([(state.broker, state.boot, state.seq) for state in view]))
     links = {
         state.broker: [
             (n.broker, n.cost_us)
@@ -116,4 +121,4 @@ def spanning_tree(view: tuple[LinkState, ...], root_wanted: BrokerId | None) -> 
         over = parent[broker]
         if over is not None:
             children[over].append(broker)
-    return Tree(digest.hexdigest(), root, parent, children, depth)
+    return Tree(version, root, parent, children, depth)

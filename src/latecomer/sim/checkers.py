@@ -124,6 +124,8 @@ class Promises:
         if record.kind is Kind.DROPPED:
             self.dropped += 1
             self._excuse(record.event, record.client)
+        elif record.kind is Kind.REJECTED:  # all simulated brokers are honest
+            self.violate("honesty", f"{record.broker} rejected {record.peer}: {record.detail}")
 
     def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None:
         pass

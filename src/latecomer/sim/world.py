@@ -200,7 +200,7 @@ class World:
             if node.writing:
                 node.held.extend(effects)
             elif len(effects) == 1 and type(effect := effects[0]) is Send:
-                self._send(node.id, effect.peer, effect.frames)
+                self._send(node.id, effect.peer, effect.connection, effect.frames)
             else:
                 self._perform(node, effects)
         due = core.deadline()
@@ -226,7 +226,7 @@ class World:
         for position, effect in enumerate(effects):
             kind = type(effect)
             if kind is Send:
-                self._send(node.id, effect.peer, effect.frames)  # type: ignore[union-attr]
+                self._send(node.id, effect.peer, effect.connection, effect.frames)  # type: ignore[union-attr]
             elif kind is Persist:
                 writes = effect.writes  # type: ignore[union-attr]
                 if node.disk_us == 0:
@@ -240,7 +240,9 @@ class World:
                 for observer in self.observers:
                     observer.noted(effect.record)  # type: ignore[union-attr]
             elif kind is Disconnect:
-                self._close(self.wires[node.id, effect.peer], told=(effect.peer,))  # type: ignore[union-attr]
+                wire = self.wires[node.id, effect.peer]  # type: ignore[union-attr]
+                if wire.connection == effect.connection:  # type: ignore[union-attr]
+                    self._close(wire, told=(effect.peer,))  # type: ignore[union-attr]
             elif self.clients is not None:
                 self._answer_client(effect)
 
@@ -278,9 +280,9 @@ class World:
 
     # -- wires -------------------------------------------------------------------------------------------------------
 
-    def _send(self, sender: BrokerId, receiver: BrokerId, frames: list[LinkMessage]) -> None:
+    def _send(self, sender: BrokerId, receiver: BrokerId, connection: int, frames: list[LinkMessage]) -> None:
         wire = self.wires[sender, receiver]
-        if not wire.open:
+        if not wire.open or wire.connection != connection:
             return
         for observer in self.observers:
             observer.sent(self.now, sender, receiver, frames)
@@ -324,7 +326,7 @@ class World:
         wire.open = False
         for end in told:
             if wire.ways[wire.other(end)].doomed != wire.connection:
-                self.at(self.now, self.tell, end, LinkDisconnected(wire.other(end)))
+                self.at(self.now, self.tell, end, LinkDisconnected(wire.other(end), wire.connection))
         self._attempt_soon(wire, RECONNECT_US)
 
     def _attempt_soon(self, wire: Wire, wait_us: int) -> None:
@@ -346,9 +348,9 @@ class World:
             return
         wire.connection += 1
         wire.open = True
-        self.tell(wire.a, LinkConnected(wire.b))
+        self.tell(wire.a, LinkConnected(wire.b, wire.connection))
         if wire.open:
-            self.tell(wire.b, LinkConnected(wire.a))
+            self.tell(wire.b, LinkConnected(wire.a, wire.connection))
 
     # -- faults on wires ---------------------------------------------------------------------------------------------
 

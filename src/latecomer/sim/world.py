@@ -174,18 +174,15 @@ class World:
         self.nodes[id].step_us = step_us
 
     def _resume(self, node: Node, boot: int) -> None:
-        if node.core is None or node.boot != boot or self.now < node.paused_until:
-            return
-        waiting, node.inbox = node.inbox, deque()
-        for fact in waiting:
-            self.tell(node.id, fact)
+        while node.core is not None and node.boot == boot and node.inbox and self.now >= node.paused_until:
+            self._step(node, node.inbox.popleft())
 
     def tell(self, id: BrokerId, fact: Input) -> bool:
         """Hand a fact to a broker; False if it is dead."""
         node = self.nodes[id]
         if node.core is None:
             return False
-        if node.paused_until > self.now:
+        if node.paused_until > self.now or node.inbox:  # what came first is first
             node.inbox.append(fact)
         else:
             self._step(node, fact)
@@ -314,9 +311,11 @@ class World:
         if self.transport is not None:
             frames = self.transport(frames)
         node = self.nodes[way.receiver]
-        if node.paused_until > self.now:
+        if node.core is None:
+            return
+        if node.paused_until > self.now or node.inbox:
             node.inbox.append(LinkReceived(way.sender, frames))
-        elif node.core is not None:
+        else:
             self._step(node, LinkReceived(way.sender, frames))
 
     def _close(self, wire: Wire, *, told: Sequence[BrokerId]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from latecomer.core.broker import Broker
 from latecomer.core.index import strictly_covers
@@ -16,9 +17,10 @@ from latecomer.core.links import ACK_EVERY
 from latecomer.core.table import SELF
 from latecomer.messages.link import LinkMessage, Publication
 from latecomer.model.event import Event
-from latecomer.model.filters import Filter, filter_matches, filter_overlaps
+from latecomer.model.filters import Filter, filter_overlaps
 from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
 from latecomer.model.record import Kind, Record
+from latecomer.model.topics import topic_matches
 from latecomer.sim.clients import SimClients
 from latecomer.sim.disk import Disk
 from latecomer.sim.world import World
@@ -157,7 +159,14 @@ class Promises:
 
 
 def _any_matches(filters: Iterable[Filter], event: Event) -> bool:
-    return any(filter_matches(f, event.topic, event.attributes) for f in filters)
+    for f in filters:
+        if _topic_matches(f.topic, event.topic) and (f.where is None or f.where.matches(event.attributes)):
+            return True
+    return False
+
+
+_topic_matches = lru_cache(maxsize=65_536)(topic_matches)
+"""Few topics and few filters, asked again and again."""
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from latecomer.core.index import FilterIndex
-from latecomer.model.filters import Filter
+from latecomer.model.filters import Filter, filter_satisfiable
 from latecomer.model.ids import BrokerId
 
 SELF = ""
@@ -108,6 +108,6 @@ class FilterTable:
 
     def _offered(self, filter: Filter, peer: BrokerId) -> bool:
         held = self.holders.get(filter)
-        if held is None or held == (peer,):
-            return False
+        if held is None or held == (peer,) or not filter_satisfiable(filter):
+            return False  # not held elsewhere; or nobody could ever be sent anything because of it
         return self.permits(filter, peer)

@@ -59,6 +59,11 @@ def filter_matches(f: Filter, topic: str, attributes: Mapping[str, Value]) -> bo
     return topic_matches(f.topic, topic) and (f.where is None or f.where.matches(attributes))
 
 
+def filter_satisfiable(f: Filter) -> bool:
+    """Is there any event that matches?"""
+    return f.where is None or content_satisfiable(f.where)
+
+
 @lru_cache(maxsize=65_536)
 def filter_covers(a: Filter, b: Filter) -> bool:
     """Is every event that matches `b` one that matches `a`? What matches nothing is covered by everything."""

@@ -17,7 +17,7 @@ from latecomer.core.links import ACK_EVERY
 from latecomer.core.table import SELF
 from latecomer.messages.link import LinkMessage, Publication
 from latecomer.model.event import Event
-from latecomer.model.filters import Filter, filter_overlaps
+from latecomer.model.filters import Filter, filter_overlaps, filter_satisfiable
 from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
 from latecomer.model.record import Kind, Record
 from latecomer.model.topics import topic_matches
@@ -224,7 +224,8 @@ class Agreement:
         told = [
             f
             for f in wanted
-            if routing.tells_subscription(
+            if filter_satisfiable(f)
+            and routing.tells_subscription(
                 to_parent=to_parent,
                 advertised=routing.advertisements and any(filter_overlaps(f, a) for a in announced),
             )

@@ -134,7 +134,7 @@ MISTAKES = [
     ('kind = "forwarding"', 'kind = "forwarding"\nroot = "9"',
      "s.toml:10: routing.root: there is no broker '9'; known are 1, 2, 3, 4, 5, 6"),
     ('kind = "break"', 'kind = "brake"',
-     "s.toml:44: fault.kind: there is no fault 'brake'; known are break, partition, crash, pause, stall, deafen "
+     "s.toml:44: fault.kind: there is no fault 'brake'; known are break, partition, crash, pause, slow, stall, deafen "
      "(did you mean 'break'?)"),
     ("heartbeat", "heartbeet",
      "s.toml:12: settings.heartbeet: brokers have no such setting; did you mean 'heartbeat'?"),

@@ -1,0 +1,303 @@
+"""A neighbour that says hello properly and then anything at all: the broker answers with orders, never by breaking.
+
+What arrives has passed `wire`, so it is well-formed; it need not make sense. Half of what is said here is arbitrary,
+half is nearly right, which goes further: present trees, brokers that exist, small numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latecomer.core.effects import Accept, Deliver, Disconnect, Effect, Note, Persist, Put, Refuse, Send
+from latecomer.core.events import FLEETING_MAX
+from latecomer.core.inputs import (
+    Advertised,
+    ClientConnected,
+    ClientDisconnected,
+    Confirmed,
+    Input,
+    LinkConnected,
+    LinkDisconnected,
+    LinkReceived,
+    Published,
+    Subscribed,
+    Unadvertised,
+    Unsubscribed,
+    Woken,
+)
+from latecomer.core.routing import Forwarding, Hierarchy, Routing
+from latecomer.messages.link import (
+    PROTOCOL,
+    Adopted,
+    Advertise,
+    AdvertisementsComplete,
+    Alive,
+    Complete,
+    Confirm,
+    Done,
+    Hello,
+    LinkMessage,
+    LinkState,
+    LinkStates,
+    Neighbour,
+    Publication,
+    Subscribe,
+    Summary,
+    Unadvertise,
+    Unsubscribe,
+)
+from latecomer.model.event import Event
+from latecomer.model.filters import Filter
+from latecomer.model.ids import EventId
+from latecomer.wire.link import encode
+from tests import strategies
+from tests.unit.hand import Hand
+
+PEERS: Final = ("b", "c")
+WAKES_MAX: Final = 3
+"""At one instant: a deadline may turn out to have been served already, but not again and again."""
+HERE: Final = "@"
+"""Stands for the name of the tree that the broker uses when the message arrives."""
+
+brokers: Final = st.sampled_from(("a", "b", "c", "d", "e"))
+small: Final = st.integers(0, 4)
+versions: Final = st.sampled_from((HERE, HERE, HERE, "another tree"))
+some_filters: Final = st.lists(st.sampled_from(("#", "t", "t/+", "u", "$s/#")).map(Filter), min_size=1, max_size=3).map(
+    tuple
+)
+topics: Final = st.sampled_from(("t", "t/1", "u", "$s/x"))
+some_events: Final = st.builds(
+    Event, st.builds(EventId, brokers, small, small), topics, st.just("p"), small, st.booleans()
+)
+some_states: Final = st.builds(
+    LinkState, brokers, small, small, st.lists(st.builds(Neighbour, brokers, small, small), max_size=3).map(tuple)
+)
+nearly_right: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
+    st.builds(Alive, small),
+    st.builds(LinkStates, st.lists(some_states, max_size=3).map(tuple)),
+    st.builds(Summary, st.lists(st.tuples(brokers, small, small), max_size=3).map(tuple)),
+    st.builds(Adopted, versions),
+    st.builds(Subscribe, some_filters),
+    st.builds(Unsubscribe, some_filters),
+    st.builds(Advertise, some_filters, small),
+    st.builds(Unadvertise, some_filters, small),
+    st.builds(Confirm, small),
+    st.builds(AdvertisementsComplete, versions),
+    st.builds(Complete, versions),
+    st.builds(Publication, some_events, st.lists(brokers, max_size=2).map(tuple), st.booleans()),
+    st.builds(Done, brokers, small, st.lists(small, max_size=4).map(tuple)),
+)
+traffic: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
+    st.builds(Publication, some_events, st.just(()) | st.lists(brokers, max_size=2).map(tuple), st.booleans()),
+    st.builds(Done, brokers, small, st.lists(small, max_size=4).map(tuple)),
+    st.builds(Subscribe, some_filters),
+)
+said: Final = st.lists(traffic, min_size=1, max_size=6) | st.lists(
+    traffic | nearly_right | strategies.messages, min_size=1, max_size=6
+)
+
+# -- what happens ------------------------------------------------------------------------------------------------------
+
+Deed = Callable[["Victim"], None]
+
+
+class Victim(Hand):
+    """A broker with two neighbours, and everything it orders looked at."""
+
+    def __init__(self, routing: Routing) -> None:
+        self.connections: dict[str, int] = {}
+        self.wakes: Counter[int] = Counter()
+        super().__init__(
+            *PEERS, routing=routing, outbox_max=6, mailbox_max=5, routes_max=3, link_max=9, forget_us=5_000_000
+        )
+
+    def tell(self, fact: Input) -> list[Effect]:
+        connected = {peer: link.connected for peer, link in self.links().items()}
+        if isinstance(fact, LinkConnected):
+            connected[fact.peer] = True
+        effects = super().tell(fact)
+        for position, effect in enumerate(effects):
+            self.check(effect, position, effects, connected)
+        if isinstance(fact, Woken):
+            self.wakes[self.now] += 1
+            assert self.wakes[self.now] <= WAKES_MAX, "a broker that always wants to be woken at once never sleeps"
+        self.check_memory()
+        return effects
+
+    def links(self) -> dict[str, Any]:
+        return dict(self.broker.neighbours.links) if hasattr(self, "broker") else {}
+
+    def check(self, effect: Effect, position: int, effects: list[Effect], connected: dict[str, bool]) -> None:
+        """One order, as its driver would have to carry it out."""
+        if isinstance(effect, Persist):
+            assert position == 0
+            assert effect.writes
+        elif isinstance(effect, Send):
+            assert connected[effect.peer], "nothing is sent where there is no connection"
+            assert effect.frames
+            assert b"".join(map(encode, effect.frames)), "whatever is sent can be written"
+        elif isinstance(effect, Disconnect):
+            assert connected[effect.peer]
+            assert effect.reason
+            connected[effect.peer] = False
+        elif isinstance(effect, Deliver):
+            assert effect.connection == self.connections[effect.client] != 0
+        elif isinstance(effect, Accept):
+            assert isinstance(effects[0], Persist)
+            assert Put("outbox", "", effect.event.id.seq, effect.event) in effects[0].writes
+        else:
+            assert isinstance(effect, Refuse | Note)
+
+    def check_memory(self) -> None:
+        """Nothing that a neighbour or a client says makes these longer than they may be."""
+        if not hasattr(self, "broker"):
+            return
+        core, limits = self.broker, self.broker.settings
+        assert len(core.events.outbox.entries) <= limits.outbox_max
+        assert len(core.events.outbox.under_way) <= core.events.window
+        assert len(core.events.fleeting) <= FLEETING_MAX
+        assert len(core.routes.by_topic) <= limits.routes_max
+        assert all(len(box.waiting) <= limits.mailbox_max for box in core.clients.mailboxes.values())
+        assert list(core.neighbours.links) == list(PEERS), "a neighbour is what the operator said, nobody else"
+        assert set(core.interest.peers) <= set(PEERS)
+        assert set(core.clients.mailboxes) <= set(self.connections)
+
+    # -- deeds ---------------------------------------------------------------------------------------------------------
+
+    def says(self, peer: str, frames: list[LinkMessage]) -> None:
+        version = self.broker.membership.version
+        present: list[LinkMessage] = [
+            type(frame)(version)
+            if isinstance(frame, Adopted | Complete | AdvertisementsComplete) and frame.version == HERE
+            else frame
+            for frame in frames
+        ]
+        self.tell(LinkReceived(peer, present))
+
+    def connects(self, peer: str, boot: int, resumes: bool, received: int) -> None:
+        link = self.link(peer)
+        knows = (link.boot, link.number) if resumes else (0, 0)
+        life = (link.known_boot, link.known_number) if resumes and link.up else (boot, 1)
+        routing = str(self.broker.settings.routing)
+        self.tell(LinkConnected(peer))
+        hello = Hello("latecomer", peer, PROTOCOL, *life, *knows, min(link.sent, received), routing)
+        self.tell(LinkReceived(peer, [hello]))
+
+    def behaves(self, peer: str, boot: int) -> None:
+        """Does, for once, what a good neighbour does, so that a tree becomes ready."""
+        self.connects(peer, boot, resumes=False, received=0)
+        if self.link(peer).greeted:
+            self._seq += 10
+            own = Neighbour("a", 1, 1)
+            self.tell(LinkReceived(peer, [LinkStates((LinkState(peer, boot, self._seq, (own,)),))]))
+            self.settle()
+        self.agree()
+
+    def begins_well(self) -> None:
+        """A ready tree of three, clients that listen, neighbours that want everything."""
+        for peer in PEERS:
+            self.behaves(peer, 1)
+        for name in ("x", "y"):
+            self.client(name, ClientConnected(name, 1))
+            self.client(name, Subscribed(name, Filter("#" if name == "x" else "t")))
+        for peer in PEERS:
+            self.says(peer, [Subscribe((Filter("#"),))])
+
+    def client(self, name: str, fact: Input) -> None:
+        if isinstance(fact, ClientConnected):
+            self.connections[name] = fact.connection
+        else:
+            self.connections.setdefault(name, 0)
+        if isinstance(fact, ClientDisconnected):
+            self.connections[name] = 0
+        self.tell(fact)
+
+
+names: Final = st.sampled_from(("x", "y"))
+one_filter: Final = some_filters.map(lambda few: few[0])
+client_facts: Final = st.one_of(
+    st.builds(ClientConnected, names, st.integers(1, 3)),
+    st.builds(ClientDisconnected, names),
+    st.builds(Subscribed, names, one_filter),
+    st.builds(Unsubscribed, names, one_filter),
+    st.builds(Advertised, names, one_filter),
+    st.builds(Unadvertised, names, one_filter),
+    st.builds(Published, names, small, topics, st.booleans()),
+    st.builds(Confirmed, names, small),
+)
+peers: Final = st.sampled_from(PEERS)
+deeds: Final[st.SearchStrategy[Deed]] = st.one_of(
+    st.builds(lambda peer, frames: lambda victim: victim.says(peer, frames), peers, said),
+    st.builds(lambda peer, frames: lambda victim: victim.says(peer, frames), peers, said),
+    st.builds(
+        lambda peer, boot, resumes, received: lambda victim: victim.connects(peer, boot, resumes, received),
+        peers, st.integers(1, 4), st.booleans(), st.integers(0, 20),
+    ),
+    st.builds(lambda peer, boot: lambda victim: victim.behaves(peer, boot), peers, st.integers(1, 4)),
+    st.builds(lambda peer: lambda victim: victim.tell(LinkDisconnected(peer)), peers),
+    st.builds(lambda us: lambda victim: victim.wait(us), st.sampled_from((1_000, 25_000, 600_000, 3_000_000))),
+    st.builds(lambda fact: lambda victim: victim.client(fact.client, fact), client_facts),
+)  # fmt: skip
+routings: Final = st.builds(
+    lambda kind, covering, advertisements: kind(covering=covering, advertisements=advertisements),
+    st.sampled_from((Forwarding, Hierarchy)),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+def play(routing: Routing, well: bool, story: list[Deed]) -> Victim:
+    victim = Victim(routing)
+    if well:
+        victim.begins_well()
+    for deed in story:
+        deed(victim)
+    return victim
+
+
+def test_a_good_beginning_is_one() -> None:
+    """From here hostile words reach every part: without a ready tree hardly any does."""
+    victim = play(Forwarding(), True, [])
+    assert victim.broker.interest.ready
+    assert victim.broker.interest.peers == list(PEERS)
+    effects = victim.tell(LinkReceived("b", [Publication(Event(EventId("b", 1, 1), "t"))]))
+    assert sorted(effect.client for effect in effects if isinstance(effect, Deliver)) == ["x", "y"]
+    assert [effect.peer for effect in effects if isinstance(effect, Send)] == ["c"]
+
+
+@given(routings, st.booleans(), st.lists(deeds, max_size=25))
+@settings(max_examples=300)
+def test_whatever_a_neighbour_says_the_broker_stands(routing: Routing, well: bool, story: list[Deed]) -> None:
+    victim = play(routing, well, story)
+    victim.wait(10_000_000)
+
+
+@given(routings, st.booleans(), st.lists(deeds, max_size=15))
+@settings(max_examples=100)
+def test_after_all_that_its_own_clients_are_served(routing: Routing, well: bool, story: list[Deed]) -> None:
+    """Once the bad neighbours have gone for good, the broker is alone and gives its own clients what they want."""
+    victim = play(routing, well, story)
+    for peer in PEERS:
+        victim.tell(LinkDisconnected(peer))
+    victim.wait(10_000_000)
+    assert victim.broker.interest.ready
+    victim.client("z", ClientConnected("z", 9))
+    victim.client("z", Subscribed("z", Filter("quite/new")))
+    effects = victim.tell(Published("z", 1, "quite/new", reliable=False))
+    assert "z" in [effect.client for effect in effects if isinstance(effect, Deliver)]
+
+
+@given(st.booleans(), st.lists(deeds, max_size=20))
+@settings(max_examples=100)
+def test_the_disk_it_leaves_behind_can_be_started_from(well: bool, story: list[Deed]) -> None:
+    victim = play(Forwarding(), well, story)
+    reborn = Hand(*PEERS, boot=2, disk=victim.disk)
+    assert reborn.broker.interest.ready
+    assert reborn.broker.events.epoch == 1
+    waiting = {name: len(box.waiting) for name, box in victim.broker.clients.mailboxes.items() if box.waiting}
+    assert {name: len(box.waiting) for name, box in reborn.broker.clients.mailboxes.items() if box.waiting} == waiting

@@ -10,6 +10,7 @@ import pytest
 from latecomer.core.broker import Broker
 from latecomer.core.routing import Forwarding, Hierarchy
 from latecomer.core.settings import SECOND_US, BrokerSettings
+from latecomer.model.errors import SettingsError
 from latecomer.model.filters import parse_filter
 from latecomer.model.record import Kind, Record
 from latecomer.model.topology import Link, Node, Topology
@@ -262,3 +263,18 @@ def test_what_no_link_could_carry_is_refused(attributes: dict[str, int | str], p
     assert len(stage.noted_kinds(Kind.REFUSED)) == 1
     stage.check()
     assert stage.promises.deliveries == 1, "the next one gets through"
+
+
+def test_a_client_whose_name_no_link_could_carry_is_refused() -> None:
+    stage = Stage("a-b")
+    stage.world.start_all()
+    stage.clients.join("\ud800", "a")
+    stage.clients.publish("\ud800", "t")
+    stage.wait(1)
+    assert len(stage.noted_kinds(Kind.REFUSED)) == 1
+    assert not stage.noted_kinds(Kind.PUBLISHED)
+
+
+def test_events_that_would_not_fit_a_frame_cannot_be_allowed() -> None:
+    with pytest.raises(SettingsError, match="event_max"):
+        BrokerSettings(event_max=2**30).check()

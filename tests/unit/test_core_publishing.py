@@ -72,14 +72,14 @@ def test_an_illegal_topic_is_refused_with_the_reason(topic: str) -> None:
         ({"v": 2**63}, "attribute 'v' is beyond 64 bits"),
         ({"v": -(2**63)}, "attribute 'v' is beyond 64 bits"),
         ({"v": "\ud800"}, "attribute 'v' is not text that can be sent"),
-        ({"v": "x" * 100}, "102 bytes exceed the limit of 101"),
+        ({"v": "x" * 100}, "103 bytes exceed the limit of 102"),
     ],
 )
 def test_what_no_link_could_carry_is_refused(attributes: dict[str, Value], reason: str) -> None:
-    effects = Hand(event_max=101).publish("t", attributes=attributes)
+    effects = Hand(event_max=102).publish("t", attributes=attributes)
     assert [refuse.reason for refuse in of(effects, Refuse)] == [reason]
     assert of(effects, Accept) == []
-    assert of(Hand(event_max=102).publish("t", attributes={"v": "x" * 100}), Accept)
+    assert of(Hand(event_max=103).publish("t", attributes={"v": "x" * 100}), Accept)
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from latecomer.messages.link import Adopted, Alive, LinkMessage, Publication, Subscribe
+from latecomer.messages.link import FRAME_MAX, Adopted, Alive, LinkMessage, Publication, Subscribe
 from latecomer.model.content import MAX_CONSTRAINTS, Constraint, Op
 from latecomer.model.content.terms import Conjunction
 from latecomer.model.errors import ProtocolError
@@ -20,7 +20,7 @@ from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.ids import EventId
 from latecomer.wire import link as wire
-from latecomer.wire.link import FRAME_MAX, HEADER, REASON_MAX, Reader, decode_body, encode
+from latecomer.wire.link import HEADER, REASON_MAX, Reader, decode_body, encode
 from tests.fuzz.link import EXAMPLES, framed
 from tests.fuzz.presence import need_atheris
 

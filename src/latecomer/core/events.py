@@ -43,6 +43,16 @@ FLEETING_MAX = 1024
 """Unreliable events that wait for a tree to become ready."""
 
 
+def bytes_of(text: str) -> int | None:
+    """How long a text is as UTF-8; None if it cannot be written so (half a surrogate pair)."""
+    if text.isascii():
+        return len(text)
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        return None
+
+
 @dataclass(slots=True)
 class Events:
     """The events this broker originates, carries and hands out."""
@@ -141,14 +151,17 @@ class Events:
                 check_topic(fact.topic)
             except FilterError as error:
                 return error.problem
-        size = len(fact.topic) + len(fact.payload)
+        topic, client = bytes_of(fact.topic), bytes_of(fact.client)
+        if topic is None or client is None:
+            return "the client id is not text that can be sent"
+        size = topic + client + len(fact.payload)
         for name, value in fact.attributes.items():
             if isinstance(value, int) and not -NUMBER_MAX <= value <= NUMBER_MAX:
                 return f"attribute {name!r} is beyond 64 bits"
-            try:
-                size += len(name.encode()) + (len(value.encode()) if isinstance(value, str) else 8)
-            except UnicodeEncodeError:
+            key, text = bytes_of(name), bytes_of(value) if isinstance(value, str) else 8
+            if key is None or text is None:
                 return f"attribute {name!r} is not text that can be sent"
+            size += key + text
         if size > self.settings.event_max:
             return f"{size} bytes exceed the limit of {self.settings.event_max}"
         return None

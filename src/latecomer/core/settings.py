@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from latecomer.core.routing import Forwarding, Routing
+from latecomer.messages.link import FRAME_MAX
 from latecomer.model.errors import SettingsError
 
 SECOND_US = 1_000_000
@@ -38,7 +39,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     chart_us: int = 60 * SECOND_US
     """How long after its start a broker waits for neighbours that nobody has ever heard of."""
     event_max: int = 1_048_576
-    """Bytes of an event: topic, attributes and payload."""
+    """Bytes of an event: topic, publisher, attributes and payload."""
     forget_us: int = 3600 * SECOND_US
     """A broker that has been away for this long is forgotten, with what was kept for it."""
 
@@ -50,6 +51,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise SettingsError(f"settings.{key}", f"must be at least 1, not {value}")
         if not self.network:
             raise SettingsError("settings.network", "must not be empty: every broker of a network carries its name")
+        if self.event_max > FRAME_MAX // 2:
+            raise SettingsError("settings.event_max", f"must be at most {FRAME_MAX // 2}: an event is one frame")
         if self.hold_us < self.heartbeat_us:
             raise SettingsError("settings.hold_us", "must not be shorter than settings.heartbeat_us")
         if self.settle_max_us < self.settle_us:

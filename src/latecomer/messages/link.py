@@ -16,6 +16,8 @@ from latecomer.model.filters import Filter
 from latecomer.model.ids import Name, Number
 
 PROTOCOL = 1
+FRAME_MAX = 16 * 1024 * 1024
+"""Bytes in one frame; larger ones are refused before anything is buffered."""
 Version = str
 """Name of a tree: the digest of the link state it was computed from. Equal names, equal trees."""
 

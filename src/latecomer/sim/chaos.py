@@ -113,6 +113,7 @@ class _Chaos:
             "deafen": self._deafen,
             "slow disk": self._slow_disk,
             "slow": self._slow,
+            "expire": self._expire,
         }
 
     # -- the life ----------------------------------------------------------------------------------------------------
@@ -256,6 +257,18 @@ class _Chaos:
         (a, b), time, silently = self._link(), self._time(), self.random.random() < 0.5
         self._say(f"fault: {a} - {b} breaks{' silently' if silently else ''} for {time} us")
         self.world.break_wire(a, b, time, silently=silently)
+
+    def _expire(self) -> None:
+        """A link that comes back the moment it counts as down, while somebody publishes before, during and after."""
+        a, b = self._link()
+        gap = self.world.settings.hold_us + self.random.choice((1_000, 20_000, 200_000))
+        self._say(f"fault: {a} - {b} expires and is back after {gap} us")
+        self.world.break_wire(a, b, gap)
+        client, topic = self.random.choice(list(self.clients.clients)), self.random.choice(TOPICS)
+        attributes: dict[str, Value] = {"v": 2, "k": "xy"}
+        publish = partial(self.clients.publish, client, topic, attributes=attributes)
+        for offset in (gap // 4, gap // 2, *range(gap, gap + 60_000, 4_000), gap + 300_000):
+            self.world.at(self.world.now + offset, publish)
 
     def _blink(self) -> None:
         """A connection that breaks again and again."""

@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from latecomer.messages.link import (
+    FRAME_MAX,
     Advertise,
     LinkMessage,
     Publication,
@@ -35,8 +36,6 @@ from latecomer.model.filters import Filter
 from latecomer.model.topics import check_topic
 
 HEADER = 4
-FRAME_MAX = 16 * 1024 * 1024
-"""Bytes in one frame; larger lengths are refused before anything is buffered."""
 
 REASON_MAX = 300
 """Characters of a reason: it quotes what the peer sent, which may be long."""

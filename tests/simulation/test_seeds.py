@@ -16,7 +16,19 @@ DRAWS = 400
 """Seeds within which everything that can be drawn has been."""
 
 KINDS = {"line", "ring", "random-tree", "barabasi-albert", "grid", "random"}
-FAULTS = {"break", "blink", "partition", "crash", "lose disk", "pause", "stall", "deafen", "slow disk", "slow"}
+FAULTS = {
+    "break",
+    "blink",
+    "expire",
+    "partition",
+    "crash",
+    "lose disk",
+    "pause",
+    "stall",
+    "deafen",
+    "slow disk",
+    "slow",
+}
 
 
 def told(verdict: Verdict) -> str:

@@ -90,12 +90,6 @@ class Link:
         self.known_boot, self.known_number = hello.boot, hello.number
         return Greeting.FRESH, []
 
-    def push(self, frame: SessionFrame) -> bool:
-        """Number a frame; whether it can be sent at once."""
-        self.sent += 1
-        self.unacked.append(frame)
-        return self.greeted
-
     def acknowledge(self, received: int) -> bool:
         """The peer has everything up to `received`; False if it cannot."""
         if not self.sent - len(self.unacked) <= received <= self.sent:

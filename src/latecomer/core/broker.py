@@ -5,7 +5,8 @@ broker wants to be woken. The broker owns no clock, no socket, no disk and no ch
 effects, in any process.
 
 This file only wires the parts: `neighbours` (link sessions), `membership` (who is there, which tree), `interest`
-(what is wanted behind each link), `events` (publications), `clients` (mailboxes).
+(what is wanted behind each link), `events` (publications), `clients` (mailboxes of clients inside the process),
+`session` (MQTT clients), `retained`, `shares`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ from latecomer.core.inputs import (
     LinkConnected,
     LinkDisconnected,
     LinkReceived,
+    MqttConnected,
+    MqttFailed,
+    MqttLost,
+    MqttReceived,
     Published,
+    Relayed,
+    RulesChanged,
+    RunOpened,
     Started,
     Subscribed,
     Unadvertised,
@@ -38,8 +46,15 @@ from latecomer.core.linkstate import LinkStateDatabase
 from latecomer.core.membership import Membership
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
+from latecomer.core.retained import RetainedMessages
 from latecomer.core.routes import Routes
+from latecomer.core.session.delivery import Deliveries
+from latecomer.core.session.limits import Access, Anything, SessionLimits
+from latecomer.core.session.publishing import Publishing
+from latecomer.core.session.sessions import Sessions
+from latecomer.core.session.subscribing import Subscribing
 from latecomer.core.settings import BrokerSettings
+from latecomer.core.shares import Shares
 from latecomer.core.tree import Tree
 from latecomer.messages.link import (
     Adopted,
@@ -52,12 +67,17 @@ from latecomer.messages.link import (
     LinkMessage,
     LinkStates,
     Publication,
+    Retained,
+    RetainedSummary,
+    Run,
+    Sharing,
     Subscribe,
     Summary,
     Unadvertise,
     Unsubscribe,
     Void,
 )
+from latecomer.messages.mqtt import Packet
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
 
@@ -72,6 +92,11 @@ class Broker:
         neighbours: Mapping[BrokerId, int],
         boot: int,
         disk: Disk | None = None,
+        *,
+        limits: SessionLimits | None = None,
+        access: Access | None = None,
+        durability: str = "none",
+        measure: Callable[[Packet, int], int] = lambda packet, version: 0,
     ) -> None:
         disk = disk or {}
         meta = disk.get("meta", {}).get("", {})
@@ -100,6 +125,11 @@ class Broker:
         )
         self.clients = Clients(self.orders, self.interest, settings.mailbox_max)
         self.routes = Routes(self.interest.subscriptions, self.clients.subscribers, settings.routes_max)
+        self.retained = RetainedMessages(self.orders, self.neighbours.send, self.neighbours.up)
+        self.shares = Shares(
+            id, boot, self.neighbours.send, self.neighbours.up, self._shares_changed, self.routes.clear
+        )
+        self.shares_due: Instant | None = None
         self.events = Events(
             id,
             epoch,
@@ -110,10 +140,22 @@ class Broker:
             self.clients,
             self.membership,
             self.neighbours,
+            self.retained,
+            self.shares,
         )
+        self.sessions = self._make_sessions(limits or SessionLimits(), access or Anything(), durability, measure)
         self._on_input = self._input_table()
         self._on_frame = self._frame_table()
         self._disk = disk
+
+    def _make_sessions(
+        self, limits: SessionLimits, access: Access, durability: str, measure: Callable[[Packet, int], int]
+    ) -> Sessions:
+        orders, clients, shares = self.orders, self.clients, self.shares
+        deliveries = Deliveries(orders, limits, access, measure)
+        publishing = Publishing(orders, limits, access, self.events)
+        subscribing = Subscribing(orders, limits, access, clients, shares, self.retained, deliveries)
+        return Sessions(orders, limits, access, durability, clients, shares, deliveries, publishing, subscribing)
 
     # -- the contract ----------------------------------------------------------------------------------------------
 
@@ -141,6 +183,8 @@ class Broker:
         self.membership.start()
         self.clients.recover(disk)
         self.events.recover(disk)
+        self.retained.recover(disk)
+        self.sessions.recover(disk)
         self.events.tree_ready()
 
     def _woken(self, _: Woken) -> None:
@@ -150,8 +194,13 @@ class Broker:
             self.events.flush_dones()
         if self.neighbours.tick_due is not None and self.neighbours.tick_due <= now:
             self.neighbours.tick()
+        if self.shares_due is not None and self.shares_due <= now:
+            self.shares_due = None
+            self.shares.flush()
         self.membership.woken()
-        for due in (self.neighbours.tick_due, self.events.done_due, *self.membership.due()):
+        self.sessions.woken()
+        dues = (self.neighbours.tick_due, self.events.done_due, self.shares_due, self.sessions.due())
+        for due in (*dues, *self.membership.due()):
             if due is not None:
                 self.orders.wake(due)
 
@@ -201,6 +250,13 @@ class Broker:
             Unadvertised: lambda fact: self.clients.unadvertise(fact.client, fact.filter),
             Published: self.events.publish,
             Confirmed: lambda fact: self.clients.confirm(fact.client, fact.number),
+            MqttConnected: self.sessions.on_connected,
+            MqttReceived: self.sessions.on_received,
+            MqttFailed: self.sessions.on_failed,
+            MqttLost: self.sessions.on_lost,
+            Relayed: self.events.relay,
+            RunOpened: self.events.on_run_opened,
+            RulesChanged: self.sessions.on_rules_changed,
         }
 
     def _frame_table(self) -> dict[type, Callable[[BrokerId, Any], None]]:
@@ -217,6 +273,10 @@ class Broker:
             AdvertisementsComplete: self.interest.on_advertisements_complete,
             Complete: self.interest.on_complete,
             Done: self.events.on_done,
+            RetainedSummary: self.retained.on_summary,
+            Retained: self.retained.on_retained,
+            Sharing: self.shares.on_sharing,
+            Run: self.events.on_run,
             Void: lambda peer, frame: None,
         }
 
@@ -225,6 +285,8 @@ class Broker:
     def _link_up(self, peer: BrokerId) -> None:
         self.membership.link_up(peer)
         self.interest.link_fresh(peer)
+        self.retained.greet(peer)
+        self.shares.greet(peer)
 
     def _link_down(self, peer: BrokerId) -> None:
         self.interest.link_down(peer)
@@ -248,3 +310,6 @@ class Broker:
 
     def _tables_changed(self) -> None:
         self.routes.clear()
+
+    def _shares_changed(self) -> None:
+        self.shares_due = self.orders.wake(self.orders.now + self.settings.flood_us)

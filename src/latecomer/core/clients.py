@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from latecomer.core.effects import Deliver, Drop, Put, Trim
@@ -28,6 +28,12 @@ class Clients:
     mailboxes: dict[ClientId, Mailbox] = field(default_factory=dict)
     subscribers: dict[Filter, dict[ClientId, None]] = field(default_factory=dict)
     advertisers: dict[Filter, dict[ClientId, None]] = field(default_factory=dict)
+    shared: dict[Filter, int] = field(default_factory=dict)
+    """Filters of shared subscriptions with members here, and in how many groups."""
+    receivers: dict[ClientId, Callable[[Event, int], None]] = field(default_factory=dict)
+    """How MQTT sessions take what is theirs; a client that is not here has a mailbox."""
+    deliver_shared: Callable[[Event, int], None] = lambda event, hops: None
+    """Hands an event to the groups of shared subscriptions it was meant for."""
 
     def recover(self, disk: Disk) -> None:
         """Find everything as it was; nobody is connected."""
@@ -70,17 +76,25 @@ class Clients:
         if self._enter(client, filter, self.subscribers, mailbox.subscriptions):
             self.orders.writes.append(Put("subscription", client, str(filter), filter))
             self.orders.note(Kind.SUBSCRIBED, client=client, filter=str(filter))
-            self.interest.subscribe(filter)
-            self.interest.changed()
+            self.interested(filter)
 
     def unsubscribe(self, client: ClientId, filter: Filter) -> None:
         mailbox = self.mailboxes.get(client)
         if mailbox is not None and self._leave(client, filter, self.subscribers, mailbox.subscriptions):
             self.orders.writes.append(Drop("subscription", client, str(filter)))
             self.orders.note(Kind.UNSUBSCRIBED, client=client, filter=str(filter))
-            if filter not in self.subscribers:
-                self.interest.unsubscribe(filter)
-            self.interest.changed()
+            self.uninterested(filter)
+
+    def interested(self, filter: Filter) -> None:
+        """Some client of this broker asks for it."""
+        self.interest.subscribe(filter)
+        self.interest.changed()
+
+    def uninterested(self, filter: Filter) -> None:
+        """One client less asks for it."""
+        if filter not in self.subscribers and filter not in self.shared:
+            self.interest.unsubscribe(filter)
+        self.interest.changed()
 
     def advertise(self, client: ClientId, filter: Filter) -> None:
         mailbox = self._mailbox(client)
@@ -102,6 +116,9 @@ class Clients:
         orders = self.orders
         name = str(event.id)
         for client in clients:
+            if (receiver := self.receivers.get(client)) is not None:
+                receiver(event, hops)
+                continue
             mailbox = self.mailboxes[client]
             number = 0
             if event.reliable:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from latecomer.messages.link import LinkMessage
+from latecomer.messages.link import LinkMessage, Run
+from latecomer.messages.mqtt import Packet
 from latecomer.model.event import Event
 from latecomer.model.ids import BrokerId, ClientId
 from latecomer.model.record import Record
@@ -87,10 +88,32 @@ class Refuse(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Transmit(msgspec.Struct, frozen=True):
+    """Send packets to an MQTT client, in order; a connection that is gone loses them."""
+
+    connection: int
+    packets: list[Packet]
+
+
+class Close(msgspec.Struct, frozen=True):
+    """End an MQTT client's connection, after everything that was sent on it; no `MqttLost` need follow."""
+
+    connection: int
+    problem: str
+    """Why, for the log; empty: as it should be."""
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Forward a neighbour's run: to the clients of this broker, and with `Relayed` to the neighbours beyond."""
+
+    peer: BrokerId
+    run: Run
+
+
 class Note(msgspec.Struct, frozen=True):
     """Write a record into the event log."""
 
     record: Record
 
 
-Effect = Persist | Send | Disconnect | Deliver | Accept | Refuse | Note
+Effect = Persist | Send | Disconnect | Deliver | Accept | Refuse | Transmit | Close | Spread | Note

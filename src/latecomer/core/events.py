@@ -19,18 +19,21 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from latecomer.core.attributes import attributes_of
 from latecomer.core.clients import Clients, Disk
-from latecomer.core.effects import Accept, Drop, Put, Refuse
-from latecomer.core.inputs import Published
+from latecomer.core.effects import Accept, Drop, Put, Refuse, Spread
+from latecomer.core.inputs import Published, Relayed, RunOpened
 from latecomer.core.interest import Interest
 from latecomer.core.membership import Membership
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.outbox import RESERVE, Entry, Outbox
-from latecomer.core.routes import Routes
+from latecomer.core.retained import RetainedMessages, with_expiry
+from latecomer.core.routes import Route, Routes
 from latecomer.core.seen import Seen
 from latecomer.core.settings import BrokerSettings
-from latecomer.messages.link import Done, Publication
+from latecomer.core.shares import Shares
+from latecomer.messages.link import Done, Publication, Run
 from latecomer.model.errors import FilterError
 from latecomer.model.event import Event
 from latecomer.model.ids import NUMBER_MAX, BrokerId, EventId, Instant
@@ -66,6 +69,8 @@ class Events:
     clients: Clients
     membership: Membership
     neighbours: Neighbours
+    retained: RetainedMessages
+    shares: Shares
     outbox: Outbox = field(default_factory=Outbox)
     seen: Seen = field(default_factory=Seen)
     transit: dict[BrokerId, dict[int, list[BrokerId]]] = field(default_factory=dict)
@@ -117,30 +122,85 @@ class Events:
         if fact.reliable and not self._make_room():
             self._refuse(fact, "busy")
             return
+        id = self._next_id()
+        event = Event(id, fact.topic, fact.client, orders.now, fact.reliable, fact.attributes, fact.payload)
+        orders.note(Kind.PUBLISHED, client=fact.client, topic=fact.topic, event=str(event.id))
+        self._entrust(event)
+        if fact.reliable:
+            orders.effects.append(Accept(fact.client, fact.token, event))
+        self._spread(event)
+
+    def originate(self, draft: Event) -> bool | None:
+        """Take a publication of an MQTT client, whose legality its session has checked; it gets its identity here.
+        Whether anybody is known to want it; None if there is no room to keep it."""
+        orders = self.orders
+        if draft.reliable and not self._make_room():
+            orders.note(Kind.REFUSED, client=draft.publisher, topic=draft.topic, detail="busy")
+            return None
+        shares: tuple[tuple[str, str, str], ...] = ()
+        if self.shares.any_for(draft.topic):
+            shares = self.shares.choose(draft.topic, lambda: attributes_of(draft), self.members)
+        event = Event(
+            self._next_id(),
+            draft.topic,
+            draft.publisher,
+            draft.published_us,
+            draft.reliable,
+            draft.attributes,
+            draft.payload,
+            draft.qos,
+            draft.retain,
+            draft.expires_us,
+            draft.extras,
+            shares,
+        )
+        orders.note(Kind.PUBLISHED, client=event.publisher, topic=event.topic, event=str(event.id))
+        route = self.routes.of(event.topic)
+        if event.retain:
+            self.retained.keep(event)
+        if event.retain or not self._stays_here(route):
+            self._entrust(event)
+        self._spread(event)
+        return route.wanted or bool(shares)
+
+    def _stays_here(self, route: Route) -> bool:
+        """Whether only clients of this broker can want an event: then there is nothing to answer for."""
+        return not route.peers and not route.picky_peers and self.local_only
+
+    @property
+    def local_only(self) -> bool:
+        """Whether an event that no neighbour wants is of no concern to anybody else, present or absent."""
+        return (
+            self.interest.ready
+            and not self.settings.routing.advertisements
+            and not self.membership.uncharted
+            and not self.membership.link_states.absent_since
+        )
+
+    def _next_id(self) -> EventId:
         outbox = self.outbox
         seq = outbox.take_seq()
         if seq > outbox.reserved:
             outbox.reserved = seq + RESERVE
-            orders.writes.append(Put("meta", "", "seq", outbox.reserved))
-        event = Event(
-            EventId(self.broker, self.epoch, seq),
-            fact.topic,
-            fact.client,
-            orders.now,
-            fact.reliable,
-            fact.attributes,
-            fact.payload,
-        )
-        orders.note(Kind.PUBLISHED, client=fact.client, topic=fact.topic, event=str(event.id))
-        if fact.reliable:
-            outbox.add(event)
-            orders.writes.append(Put("outbox", "", seq, event))
-            orders.effects.append(Accept(fact.client, fact.token, event))
+            self.orders.writes.append(Put("meta", "", "seq", outbox.reserved))
+        return EventId(self.broker, self.epoch, seq)
+
+    def _entrust(self, event: Event) -> None:
+        """From here on the network answers for the event."""
+        if event.reliable:
+            self.outbox.add(event)
+            self.orders.writes.append(Put("outbox", "", event.id.seq, event))
         else:
             self._queue_fleeting(event)
-        clients = self.routes.of(fact.topic).clients_for(fact.attributes)
+
+    def _spread(self, event: Event) -> None:
+        """To the clients of this broker, then into the network."""
+        route = self.routes.of(event.topic)
+        clients = route.clients_for(attributes_of(event)) if route.picky_clients else route.clients
         if clients:
             self.clients.deliver(clients, event, 0)
+        if event.shares:
+            self.clients.deliver_shared(event, 0)
         if self.interest.ready:
             self.pump()
 
@@ -216,23 +276,39 @@ class Events:
         while outbox.queue and len(outbox.under_way) < self.window:
             entry = outbox.entries[outbox.queue.popleft()]
             event = entry.event
+            if event.expires_us and event.expires_us <= self.orders.now:
+                self._expire(event)
+                continue
             peers = self._next_peers(event, "", entry.only, flooded := self._must_flood(event))
             if not peers:
                 self._finish(entry)
                 continue
             entry.waiting = peers
             outbox.under_way[event.id.seq] = None
-            publication = Publication(event, entry.only, flooded)
+            publication = Publication(event, entry.only, flooded, self._left_us(event))
             self.neighbours.send_all(peers, publication)
         while self.fleeting:
             event = self.fleeting.popleft()
             flooded = self._must_flood(event)
-            publication = Publication(event, (), flooded)
+            publication = Publication(event, (), flooded, self._left_us(event))
             self._send_fleeting(publication, self._next_peers(event, "", (), flooded))
 
+    def _left_us(self, event: Event) -> int:
+        return max(1, event.expires_us - self.orders.now) if event.expires_us else 0
+
+    def _expire(self, event: Event) -> None:
+        """[MQTT-3.3.2-5] It came too late for those who do not have it."""
+        del self.outbox.entries[event.id.seq]
+        self._drop(event.id.seq)
+        self._note_dropped(event, "expired")
+
     def _must_flood(self, event: Event) -> bool:
-        """Decision: mobility §2 assumes that publishers keep to their advertisements, and does not say what happens
+        """A retained message is for everybody.
+
+        Decision: mobility §2 assumes that publishers keep to their advertisements, and does not say what happens
         before an advertisement has reached everybody. An event that no settled advertisement covers goes everywhere."""
+        if event.retain:
+            return True
         if not self.settings.routing.advertisements:
             return False
         return not (self.interest.advertisements_settled and self.clients.advertised(event))
@@ -242,7 +318,11 @@ class Events:
     ) -> list[BrokerId]:
         """Tree neighbours that must get the event."""
         interest = self.interest
-        wanted = interest.peers if flooded else self.routes.of(event.topic).peers_for(event.attributes)
+        if flooded:
+            wanted: Sequence[BrokerId] = interest.peers
+        else:
+            route = self.routes.of(event.topic)
+            wanted = route.peers_for(attributes_of(event)) if route.picky_peers else route.peers
         peers = [peer for peer in wanted if peer != came_from]
         if only:
             tree = interest.tree
@@ -283,21 +363,26 @@ class Events:
             return  # belongs to a tree that one of us has left; its origin will send it again
         event = publication.event
         only = publication.only
+        if publication.left_us:
+            event = with_expiry(event, self.orders.now + publication.left_us)
+            publication = Publication(event, only, publication.flooded, publication.left_us)
         route = self.routes.by_topic.get(event.topic) or self.routes.of(event.topic)
-        clients = route.clients_for(event.attributes) if route.picky_clients else route.clients
+        clients = route.clients_for(attributes_of(event)) if route.picky_clients else route.clients
         peers: Sequence[BrokerId]
         if only or publication.flooded:
             peers = self._next_peers(event, peer, only, publication.flooded)
         else:
-            peers = route.onward(peer, event.attributes)
+            peers = route.onward(peer, attributes_of(event) if route.picky_peers else event.attributes)
+        if event.retain:
+            self.retained.keep(event)
         if not event.reliable:
-            if clients:
+            if clients or event.shares:
                 self._deliver(clients, event)
             if peers:
                 self._send_fleeting(publication, peers)
             return
         id = event.id
-        if clients and (not only or self.broker in only) and self.seen.add(id):
+        if (clients or event.shares) and (not only or self.broker in only) and self.seen.add(id):
             self.orders.writes.append(Put("seen", "", id.origin, (id.epoch, id.seq)))
             self._deliver(clients, event)
         if not peers:
@@ -305,6 +390,23 @@ class Events:
             return
         self.transit.setdefault(id.origin, {})[id.seq] = [peer, *peers]
         self.neighbours.send_all(peers, publication)
+
+    def relay(self, fact: Relayed) -> None:
+        """Send a run on. Like any unreliable event it is not worth an unbounded queue."""
+        for peer in self.neighbours.send_all(fact.peers, fact.run, self.settings.link_max):
+            self.dropped += 1
+            self.orders.note(
+                Kind.DROPPED, client=fact.run.publisher, peer=peer, detail="unreliable, and the link is full"
+            )
+
+    def on_run(self, peer: BrokerId, run: Run) -> None:
+        interest = self.interest
+        if interest.ready and peer in interest.peers and run.origin in self.members:
+            self.orders.effects.append(Spread(peer, run))
+
+    def on_run_opened(self, fact: RunOpened) -> None:
+        for publication in fact.publications:
+            self.on_publication(fact.peer, publication)
 
     def _deliver(self, clients: tuple[str, ...], event: Event) -> None:
         origin = event.id.origin
@@ -314,6 +416,8 @@ class Events:
             assert tree is not None
             hops = self.hops[origin] = tree.hops(origin, self.broker)
         self.clients.deliver(clients, event, hops)
+        if event.shares:
+            self.clients.deliver_shared(event, hops)
 
     def _send_fleeting(self, publication: Publication, peers: Sequence[BrokerId]) -> None:
         """An unreliable event is not worth an unbounded queue."""

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from latecomer.messages.link import LinkMessage
+from latecomer.messages.link import LinkMessage, Publication, Run
+from latecomer.messages.mqtt import Connect, Packet, Reason
 from latecomer.model.event import Value
 from latecomer.model.filters import Filter
 from latecomer.model.ids import BrokerId, ClientId
@@ -100,6 +101,56 @@ class Confirmed(msgspec.Struct, frozen=True):
     number: int
 
 
+class MqttConnected(msgspec.Struct, frozen=True):
+    """A client said CONNECT, and is who it says it is."""
+
+    connection: int
+    packet: Connect
+    user: str = ""
+    """Empty: anonymous."""
+    fresh_id: str = ""
+    """A name nobody can guess, for a client that has none."""
+
+
+class MqttReceived(msgspec.Struct, frozen=True):
+    """Packets arrived from a client, in order. None: it can be sent more."""
+
+    connection: int
+    packets: Sequence[Packet]
+
+
+class MqttFailed(msgspec.Struct, frozen=True):
+    """The driver found a reason to end a client's connection: malformed bytes, silence, an operator's wish."""
+
+    connection: int
+    reason: Reason
+    problem: str
+
+
+class MqttLost(msgspec.Struct, frozen=True):
+    """A client's connection is gone."""
+
+    connection: int
+
+
+class Relayed(msgspec.Struct, frozen=True):
+    """The driver forwarded a run of unreliable publications to its clients; these neighbours want it too."""
+
+    peers: tuple[BrokerId, ...]
+    run: Run
+
+
+class RunOpened(msgspec.Struct, frozen=True):
+    """Publications of a neighbour's run that the driver could not forward by itself."""
+
+    peer: BrokerId
+    publications: Sequence[Publication]
+
+
+class RulesChanged(msgspec.Struct, frozen=True):
+    """Who may do what is no longer what it was."""
+
+
 Input = (
     Started
     | Woken
@@ -114,4 +165,11 @@ Input = (
     | Unadvertised
     | Published
     | Confirmed
+    | MqttConnected
+    | MqttReceived
+    | MqttFailed
+    | MqttLost
+    | Relayed
+    | RunOpened
+    | RulesChanged
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from latecomer.core.links import Greeting, Link, hello_problem
 from latecomer.core.orders import Orders
 from latecomer.core.settings import BrokerSettings
-from latecomer.messages.link import Alive, Done, Hello, LinkMessage, Neighbour, Publication, SessionFrame, Void
+from latecomer.messages.link import Alive, Done, Hello, LinkMessage, Neighbour, Publication, Run, SessionFrame, Void
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
 
@@ -35,6 +35,10 @@ class Neighbours:
 
     def add(self, peer: BrokerId, cost_us: int) -> None:
         self.links[peer] = Link(peer, cost_us, self.orders.boot)
+
+    def up(self) -> list[BrokerId]:
+        """Neighbours with a link session."""
+        return [link.peer for link in self.links.values() if link.up]
 
     def view(self) -> list[Neighbour]:
         """The links to tell the others of; boot 0 is a neighbour that should be there and is not."""
@@ -73,7 +77,7 @@ class Neighbours:
         keep their numbers but let go of what they hold, so that trees in quick succession do not add up."""
         for link in self.links.values():
             if link.unacked:
-                link.unacked = deque(VOID if type(f) in (Publication, Done) else f for f in link.unacked)
+                link.unacked = deque(VOID if type(f) in (Publication, Run, Done) else f for f in link.unacked)
 
     # -- connections -----------------------------------------------------------------------------------------------
 

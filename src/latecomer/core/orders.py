@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from latecomer.core.effects import Disconnect, Drop, Effect, Note, Persist, Put, Send, Trim
+from latecomer.core.effects import Close, Disconnect, Drop, Effect, Note, Persist, Put, Send, Transmit, Trim
 from latecomer.messages.link import LinkMessage
+from latecomer.messages.mqtt import Packet
 from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Kind, Record
 
@@ -21,6 +22,9 @@ class Orders:
     writes: list[Put | Drop | Trim] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     frames: dict[BrokerId, list[LinkMessage]] = field(default_factory=dict)
+    packets: dict[int, list[Packet]] = field(default_factory=dict)
+    """By connection of an MQTT client."""
+    closes: list[Close] = field(default_factory=list)
     connections: dict[BrokerId, int] = field(default_factory=dict)
     """The present, or last, connection to each neighbour."""
     wake_at: Instant | None = None
@@ -39,6 +43,18 @@ class Orders:
             self.frames[peer] = [frame]
         else:
             waiting.append(frame)
+
+    def transmit(self, connection: int, packet: Packet) -> None:
+        """Packets to one client leave together, once per step."""
+        waiting = self.packets.get(connection)
+        if waiting is None:
+            self.packets[connection] = [packet]
+        else:
+            waiting.append(packet)
+
+    def close(self, connection: int, problem: str) -> None:
+        """What was to be sent still goes out, so that the client learns why."""
+        self.closes.append(Close(connection, problem))
 
     def disconnect(self, peer: BrokerId, reason: str) -> None:
         """What was to be sent before still goes out, so that the peer learns why."""
@@ -72,6 +88,13 @@ class Orders:
             for peer, waiting in frames.items():
                 effects.append(Send(peer, self.connections[peer], waiting))
             frames.clear()
+        if self.packets:
+            for connection, packets in self.packets.items():
+                effects.append(Transmit(connection, packets))
+            self.packets = {}
+        if self.closes:
+            effects += self.closes
+            self.closes = []
         if self.writes:
             effects.insert(0, Persist(self.writes))
             self.writes = []

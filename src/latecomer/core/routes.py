@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from latecomer.core.table import SELF, FilterTable
@@ -24,6 +24,11 @@ class Route:
     picky_clients: tuple[tuple[ClientId, Conditions], ...] = ()
     picky_peers: tuple[tuple[BrokerId, Conditions], ...] = ()
     _onward: dict[BrokerId, tuple[BrokerId, ...]] = field(default_factory=dict, compare=False)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody is known to want the topic, whatever the content."""
+        return bool(self.clients or self.peers or self.picky_clients or self.picky_peers)
 
     def clients_for(self, attributes: Mapping[str, Value]) -> tuple[ClientId, ...]:
         if not self.picky_clients:
@@ -59,11 +64,14 @@ class Routes:
     always: tuple[BrokerId, ...] = ()
     """Neighbours that get everything: the parent, where events climb always."""
     by_topic: dict[str, Route] = field(default_factory=dict)
+    cleared: Callable[[], None] = lambda: None
+    """For drivers that keep something made from routes."""
     _shared: dict[Route, Route] = field(default_factory=dict)
 
     def clear(self) -> None:
         self.by_topic.clear()
         self._shared.clear()
+        self.cleared()
 
     def of(self, topic: str) -> Route:
         route = self.by_topic.get(topic)
@@ -85,7 +93,7 @@ class Routes:
                 if source != SELF:
                     _add_condition(peers, source, filter.where)
                     continue
-                for client in self.subscribers[filter]:
+                for client in self.subscribers.get(filter, ()):  # none: only groups share it
                     _add_condition(clients, client, filter.where)
         return Route(
             tuple(who for who, any_of in clients.items() if any_of is None),

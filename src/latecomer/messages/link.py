@@ -9,6 +9,8 @@ Fields are only ever appended, with a default: an older reader ignores what it d
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from latecomer.model.event import Event
@@ -20,6 +22,8 @@ FRAME_MAX = 16 * 1024 * 1024
 """Bytes in one frame; larger ones are refused before anything is buffered."""
 Version = str
 """Name of a tree: the digest of the link state it was computed from. Equal names, equal trees."""
+Digest = Annotated[int, msgspec.Meta(ge=0)]
+"""64 bits."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
@@ -126,12 +130,14 @@ class Publication(msgspec.Struct, frozen=True, tag="publication", array_like=Tru
     """An event on its way along the tree.
 
     `only`: meant for these brokers alone (they were away when the others got it).
-    `flooded`: outside every confirmed advertisement, so it follows every link of the tree.
+    `flooded`: outside every confirmed advertisement, or retained, so it follows every link of the tree.
     """
 
     event: Event
     only: tuple[Name, ...] = ()
     flooded: bool = False
+    left_us: Number = 0
+    """What is left of the event's life; 0: it does not expire. Brokers' clocks need not agree."""
 
 
 class Done(msgspec.Struct, frozen=True, tag="done", array_like=True):
@@ -140,6 +146,38 @@ class Done(msgspec.Struct, frozen=True, tag="done", array_like=True):
     origin: Name
     epoch: Number
     seqs: tuple[Number, ...]
+
+
+class RetainedSummary(msgspec.Struct, frozen=True, tag="retained-summary", array_like=True):
+    """A digest of the retained messages: whoever has others answers with its own digest, and tells all it has."""
+
+    digest: Digest
+    answer: bool = False
+
+
+class Retained(msgspec.Struct, frozen=True, tag="retained", array_like=True):
+    """Retained messages that may be news to the receiver, and what is left of their lives (0: no end)."""
+
+    events: tuple[Event, ...]
+    left_us: tuple[Number, ...]
+
+
+class Sharing(msgspec.Struct, frozen=True, tag="sharing", array_like=True):
+    """Flooded: the groups of shared subscriptions that have members at one broker, and how many: its last word."""
+
+    broker: Name
+    boot: Number
+    number: Number
+    entries: tuple[tuple[str, Filter, Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]], ...]
+
+
+class Run(msgspec.Struct, frozen=True, tag="run", array_like=True):
+    """Unreliable publications of one client in one frame, as MQTT 3.1.1 PUBLISH packets without retain or properties,
+    one behind the other: what a client sends in a burst travels as a burst."""
+
+    origin: Name
+    publisher: str
+    frames: bytes
 
 
 class Void(msgspec.Struct, frozen=True, tag="void", array_like=True):
@@ -160,6 +198,10 @@ SessionFrame = (
     | Complete
     | Publication
     | Done
+    | RetainedSummary
+    | Retained
+    | Sharing
+    | Run
     | Void
 )
 LinkMessage = ConnectionFrame | SessionFrame

@@ -1,7 +1,7 @@
 """A scenario: a network, its clients, what they do and what goes wrong, as a TOML file says it.
 
 These structs are the schema: a field is a key, a tag is a `kind`. What they cannot say by themselves (that a client
-exists, that a link is there) is checked in `scenario_check`; both speak in sentences through `scenario_file`.
+exists, that a link is there) is checked in `scenario_check`; both speak in sentences through `model.toml_text`.
 """
 
 from __future__ import annotations

@@ -12,11 +12,12 @@ from latecomer.core.settings import BrokerSettings
 from latecomer.model.errors import FilterError, SettingsError
 from latecomer.model.filters import parse_filter
 from latecomer.model.ids import BrokerId, ClientId
+from latecomer.model.toml_text import TomlText, choose
 from latecomer.model.topics import check_topic
 from latecomer.model.topology import Topology, quoted
 from latecomer.sim.durations import read_duration, show_duration
 from latecomer.sim.scenario import Break, Crash, Deafen, Fault, Partition, Scenario, Stall, Step, Topics, Workload
-from latecomer.sim.scenario_file import ScenarioText, choose, convert, read_text
+from latecomer.sim.scenario_file import convert, read_text
 from latecomer.sim.topologies import Given
 
 PUBLICATIONS_MAX = 10_000_000
@@ -50,7 +51,7 @@ def load(path: Path, seed: int | None = None) -> Prepared:
 
 def loads(text: str, source: str, folder: Path, seed: int | None = None, *, name: str = "scenario") -> Prepared:
     """The scenario in a text; `source` is what errors call it, `folder` where its topology file stands."""
-    parsed = ScenarioText(text, source)
+    parsed = TomlText(text, source)
     scenario = convert(parsed)
     scenario = msgspec.structs.replace(
         scenario, name=scenario.name or name, seed=scenario.seed if seed is None else seed
@@ -70,7 +71,7 @@ def workload_clients(scenario: Scenario) -> list[tuple[list[ClientId], list[Clie
 
 
 class _Check:
-    def __init__(self, text: ScenarioText, scenario: Scenario, folder: Path) -> None:
+    def __init__(self, text: TomlText, scenario: Scenario, folder: Path) -> None:
         self.text = text
         self.scenario = scenario
         self.folder = folder

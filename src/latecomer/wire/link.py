@@ -26,6 +26,8 @@ from latecomer.messages.link import (
     Advertise,
     LinkMessage,
     Publication,
+    Retained,
+    Sharing,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -165,11 +167,22 @@ def _check_filters(filters: tuple[Filter, ...]) -> None:
             raise ProtocolError(f"a content filter has at most {MAX_TEXT} characters, this one prints with {size}")
 
 
+def _check_retained(message: Retained) -> None:
+    for event in message.events:
+        _check_topic(event.topic)
+
+
+def _check_sharing(message: Sharing) -> None:
+    _check_filters(tuple(filter for _, filter, _ in message.entries))
+
+
 _CHECKS: dict[type, Callable[[Any], None]] = {
     Subscribe: _check_told,
     Unsubscribe: _check_told,
     Advertise: _check_told,
     Unadvertise: _check_told,
     Publication: _check_publication,
+    Retained: _check_retained,
+    Sharing: _check_sharing,
 }
 """What the types of the fields do not say."""

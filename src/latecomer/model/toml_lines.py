@@ -2,7 +2,7 @@
 
 `tomllib` tells values without their lines, takes seconds for one key of twenty thousand parts, and recurses for each
 bracket. This pass runs before it: it keeps the line of every key, table and list element, and refuses what is nested
-deeper than any scenario needs. It reads wrong TOML as well as it can; what is wrong, `tomllib` says afterwards.
+deeper than any file of ours needs. It reads wrong TOML as well as it can; what is wrong, `tomllib` says afterwards.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOKEN = re.compile(
 
 
 class TooDeep(Exception):
-    """Nesting that no scenario needs; `line` is where it goes too far."""
+    """Nesting that no file of ours needs; `line` is where it goes too far."""
 
     def __init__(self, problem: str, line: int) -> None:
         super().__init__(problem)
@@ -189,5 +189,5 @@ class _Scanner:
 
 
 def _name(token: str) -> str:
-    """A key as it is meant; escapes in quoted keys are not undone, no key of a scenario needs them."""
+    """A key as it is meant; escapes in quoted keys are not undone, no key of ours needs them."""
     return token[1:-1] if token[:1] in ('"', "'") else token

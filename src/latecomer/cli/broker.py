@@ -1,0 +1,85 @@
+"""`latecomer broker`: one broker, from its settings until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from latecomer.runtime.node import Node
+from latecomer.runtime.settings import Settings, load
+
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", "-c", help="Settings, as docs/reference/settings.md says.")
+]
+
+
+def broker(
+    config: ConfigFile = None,
+    port: Annotated[int | None, typer.Option(help="Listen here, on 127.0.0.1.", min=0, max=65_535)] = None,
+    data: Annotated[Path | None, typer.Option(help="Directory for everything that is kept.")] = None,
+    id: Annotated[str | None, typer.Option(help="Name of this broker.")] = None,
+    durability: Annotated[str | None, typer.Option(help="power, process or none.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Say whether the settings can work, and stop.")] = False,
+) -> None:
+    """Start a broker that any MQTT client can use."""
+    overrides: dict[str, object] = {}
+    if port is not None:
+        overrides["listeners"] = [{"kind": "tcp", "port": port}]
+        if config is None:
+            overrides["admin.port"] = 0
+    if data is not None:
+        overrides["broker.data"] = data
+    if id is not None:
+        overrides["broker.id"] = id
+    if durability is not None:
+        overrides["broker.durability"] = durability
+    settings = load(config, overrides)
+    if check:
+        typer.echo(f"the settings of broker {settings.broker.id!r} can work")
+        return
+    set_up_log(settings.broker.log_level)
+    run(settings)
+
+
+def run(settings: Settings) -> None:
+    """Serve until told to stop."""
+    try:
+        import uvloop
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(settings))
+    except ImportError:
+        asyncio.run(serve(settings))
+
+
+async def serve(settings: Settings) -> None:
+    node = Node(settings)
+    await node.run(announce)
+
+
+def announce(node: Node) -> None:
+    """One line when clients can connect; the first address is the one to use."""
+    where = ", ".join(node.addresses)
+    typer.echo(f"broker {node.settings.broker.id} is ready: {where}")
+    typer.echo(f"  durability {node.settings.broker.durability}, data in {node.settings.broker.data}")
+    sys.stdout.flush()
+
+
+class OneLine(logging.Formatter):
+    """One line per entry, whatever a client wrote into a name (bad input 32)."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in super().format(record))
+
+
+def set_up_log(level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())

@@ -1,0 +1,219 @@
+"""Retained messages: the last one of each topic, the same at every broker.
+
+A retained publication follows every link of the tree and is kept by every broker it passes. Which of two is the later
+one is decided by its *stamp*, the same everywhere: (published_us, origin, sequence number). An origin stamps a message
+later than the one it replaces, whatever its clock says. So brokers agree in the end, in whatever order they heard.
+
+Brokers that meet compare digests and, if they differ, tell each other everything they have; what was news is told on.
+A deletion is a message without payload, and is remembered like one: otherwise a broker that was away would bring the
+dead back.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from latecomer.core.clients import Disk
+from latecomer.core.effects import Drop, Put
+from latecomer.core.orders import Orders
+from latecomer.messages.link import Retained, RetainedSummary, SessionFrame
+from latecomer.model.event import Event
+from latecomer.model.ids import BrokerId, Instant
+from latecomer.model.topics import topic_matches
+
+DELETIONS_MAX = 65_536
+"""Deletions remembered; beyond, the oldest are forgotten."""
+BATCH_BYTES = 262_144
+"""Of events in one frame."""
+
+Stamp = tuple[int, str, int, int]
+
+
+def stamp_of(event: Event) -> Stamp:
+    return (event.published_us, event.id.origin, event.id.epoch, event.id.seq)
+
+
+def _digest(event: Event) -> int:
+    text = f"{event.topic}\0{event.published_us}\0{event.id}"
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+
+
+@dataclass(slots=True)
+class _Node:
+    children: dict[str, _Node] = field(default_factory=dict)
+    topic: str = ""
+    """The topic that ends here, if one is kept."""
+
+
+@dataclass(slots=True)
+class RetainedMessages:
+    """The retained messages of the network, as far as this broker has heard."""
+
+    orders: Orders
+    send: Callable[[BrokerId, SessionFrame], None]
+    neighbours: Callable[[], list[BrokerId]]
+    events: dict[str, Event] = field(default_factory=dict)
+    deleted: OrderedDict[str, Event] = field(default_factory=OrderedDict)
+    size: int = 0
+    """Bytes of payloads and topics."""
+    digest: int = 0
+    _root: _Node = field(default_factory=_Node)
+
+    def recover(self, disk: Disk) -> None:
+        for event in disk.get("retained", {}).get("", {}).values():
+            assert isinstance(event, Event)
+            self._enter(event)
+
+    def stamp_after(self, topic: str, now: Instant) -> Instant:
+        """When a message published now counts as published: after what it replaces."""
+        before = self.events.get(topic) or self.deleted.get(topic)
+        return now if before is None else max(now, before.published_us + 1)
+
+    def keep(self, event: Event) -> bool:
+        """Take a retained publication; whether it was the latest of its topic."""
+        before = self.events.get(event.topic) or self.deleted.get(event.topic)
+        if before is not None and stamp_of(before) >= stamp_of(event):
+            return False
+        if before is not None:
+            self._leave(before)
+        self._enter(event)
+        self.orders.writes.append(Put("retained", "", event.topic, event))
+        while len(self.deleted) > DELETIONS_MAX:
+            self._drop(next(iter(self.deleted.values())))
+        return True
+
+    def match(self, pattern: str, now: Instant) -> Iterator[Event]:
+        """What is retained for a topic filter; what has expired is let go of."""
+        topics = self._topics(pattern) if "+" in pattern or "#" in pattern else [pattern]
+        for topic in topics:
+            event = self.events.get(topic)
+            if event is None:
+                continue
+            if event.expires_us and event.expires_us <= now:
+                self._drop(event)  # [MQTT-3.3.2-5]; the others do the same by themselves
+            else:
+                yield event
+
+    # -- between brokers ---------------------------------------------------------------------------------------------
+
+    def greet(self, peer: BrokerId) -> None:
+        """A link session began. Who has nothing says nothing."""
+        if self.digest:
+            self.send(peer, RetainedSummary(self.digest))
+
+    def on_summary(self, peer: BrokerId, frame: RetainedSummary) -> None:
+        if frame.digest != self.digest:
+            if not frame.answer:
+                self.send(peer, RetainedSummary(self.digest, answer=True))
+            self._tell(peer, [*self.events.values(), *self.deleted.values()])
+
+    def on_retained(self, peer: BrokerId, frame: Retained) -> None:
+        now = self.orders.now
+        news = []
+        for told, left_us in zip(frame.events, frame.left_us, strict=False):
+            event = with_expiry(told, now + left_us if left_us else 0)
+            if event.retain and self.keep(event):
+                news.append(event)
+        for other in self.neighbours():
+            if other != peer and news:
+                self._tell(other, news)
+
+    def _tell(self, peer: BrokerId, events: list[Event]) -> None:
+        now = self.orders.now
+        batch: list[Event] = []
+        size = 0
+        for event in events:
+            if event.expires_us and event.expires_us <= now:
+                continue
+            batch.append(event)
+            size += len(event.payload) + len(event.topic) + 64
+            if size > BATCH_BYTES:
+                self._send_batch(peer, batch)
+                batch, size = [], 0
+        if batch:
+            self._send_batch(peer, batch)
+
+    def _send_batch(self, peer: BrokerId, batch: list[Event]) -> None:
+        now = self.orders.now
+        left = tuple(max(1, event.expires_us - now) if event.expires_us else 0 for event in batch)
+        self.send(peer, Retained(tuple(batch), left))
+
+    # -- the table ---------------------------------------------------------------------------------------------------
+
+    def _enter(self, event: Event) -> None:
+        self.digest ^= _digest(event)
+        if not event.payload:
+            self.deleted[event.topic] = event
+            return
+        self.events[event.topic] = event
+        self.size += len(event.payload) + len(event.topic)
+        node = self._root
+        for level in event.topic.split("/"):
+            node = node.children.setdefault(level, _Node())
+        node.topic = event.topic
+
+    def _leave(self, event: Event) -> None:
+        self.digest ^= _digest(event)
+        if self.deleted.pop(event.topic, None) is not None:
+            return
+        del self.events[event.topic]
+        self.size -= len(event.payload) + len(event.topic)
+        levels = event.topic.split("/")
+        path = [self._root]
+        for level in levels:
+            path.append(path[-1].children[level])
+        path[-1].topic = ""
+        for above, level in zip(reversed(path[:-1]), reversed(levels), strict=True):
+            below = above.children[level]
+            if below.children or below.topic:
+                break
+            del above.children[level]
+
+    def _drop(self, event: Event) -> None:
+        self._leave(event)
+        self.orders.writes.append(Drop("retained", "", event.topic))
+
+    def _topics(self, pattern: str) -> list[str]:
+        """Kept topics that match a filter with wildcards, in no promised order. The walk is iterative."""
+        found: list[str] = []
+        nodes = [self._root]
+        levels = pattern.split("/")
+        for depth, level in enumerate(levels):
+            if level == "#":
+                stack = list(nodes)
+                while stack:
+                    node = stack.pop()
+                    if node.topic and topic_matches(pattern, node.topic):
+                        found.append(node.topic)
+                    stack.extend(
+                        child for name, child in node.children.items() if depth or node.topic or name[:1] != "$"
+                    )
+                return found
+            if level == "+":
+                nodes = [child for node in nodes for name, child in node.children.items() if depth or name[:1] != "$"]
+            else:
+                nodes = [node.children[level] for node in nodes if level in node.children]
+        return [node.topic for node in nodes if node.topic]
+
+
+def with_expiry(event: Event, expires_us: Instant) -> Event:
+    """The same event on another clock."""
+    if event.expires_us == expires_us:
+        return event
+    return Event(
+        event.id,
+        event.topic,
+        event.publisher,
+        event.published_us,
+        event.reliable,
+        event.attributes,
+        event.payload,
+        event.qos,
+        event.retain,
+        expires_us,
+        event.extras,
+        event.shares,
+    )

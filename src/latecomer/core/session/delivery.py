@@ -1,0 +1,287 @@
+"""From the network to the client: which QoS, under which packet id, when, and until it is settled.
+
+A delivery of QoS 1 or 2 gets the session's next number, from which its packet id follows, and stays in the queue until
+the client has settled it. It is sent at once if the client can take more (`quota`), otherwise from the backlog when
+something else was settled. After a reconnection everything unsettled is sent again, in order, as a duplicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from latecomer.core.attributes import attributes_of
+from latecomer.core.effects import Drop, Put
+from latecomer.core.orders import Orders
+from latecomer.core.session.limits import Access, SessionLimits
+from latecomer.core.session.state import STAGES, Flight, Grade, Parcel, Session, Stage, Subscription, Turn, packet_id
+from latecomer.messages.mqtt import (
+    NONE,
+    V5,
+    Packet,
+    PacketError,
+    Properties,
+    Puback,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+    Reason,
+)
+from latecomer.model.event import Event, Value
+from latecomer.model.filters import filter_matches
+from latecomer.model.record import Kind
+
+GRADES_MAX = 4096
+"""Topics whose grade a session remembers."""
+
+
+@dataclass(slots=True)
+class Deliveries:
+    """Hands events to sessions."""
+
+    orders: Orders
+    limits: SessionLimits
+    access: Access
+    measure: Callable[[Packet, int], int]
+    """Bytes of a packet for a version: the codec lives elsewhere."""
+
+    # -- from the network --------------------------------------------------------------------------------------------
+
+    def take(self, session: Session, event: Event, hops: int) -> None:
+        """An event for this session, by the subscriptions that are its own."""
+        grade = self.grade(session, event)
+        if grade is None or (event.publisher == session.client and self._unwanted_echo(session, event)):
+            return
+        self.give(session, event, grade, event.retain and grade.retain_as_published, hops)
+
+    def grade(self, session: Session, event: Event) -> Grade | None:
+        """What the subscriptions say about an event; None: nothing, or the client may not have it."""
+        topic = event.topic
+        if not session.picky:
+            try:
+                return session.grades[topic]
+            except KeyError:
+                pass
+        if not self.access.may_receive(session.user, session.client, topic):
+            grade = None  # bad inputs 14, 19: whatever a filter let through, the topic decides
+        else:
+            grade = _grade(session, topic, attributes_of(event) if session.picky else {})
+        if not session.picky:
+            if len(session.grades) >= GRADES_MAX:
+                session.grades.clear()
+            session.grades[topic] = grade
+        return grade
+
+    def plain_qos(self, session: Session, topic: str) -> int | None:
+        """For drivers that deliver QoS 0 and 1 themselves: the QoS of a topic, at most 1; -1: the client does not get
+        it; None: there is more to it than a QoS."""
+        if session.picky:
+            return None
+        grade = session.grades.get(topic)
+        if grade is None:
+            if not self.access.may_receive(session.user, session.client, topic):
+                return -1
+            grade = _grade(session, topic, {})
+        if grade is None:
+            return -1
+        return None if grade.ids else min(grade.qos, 1)
+
+    @staticmethod
+    def _unwanted_echo(session: Session, event: Event) -> bool:
+        """[MQTT-3.8.3-3] No Local; a subscription without it that matches as well wants the echo."""
+        attributes = attributes_of(event) if session.picky else {}
+        return not any(
+            filter_matches(sub.filter, event.topic, attributes)
+            for sub in session.subscriptions.values()
+            if not sub.no_local and not sub.group
+        )
+
+    def give_shared(self, session: Session, event: Event, subscription: Subscription, hops: int) -> None:
+        """An event for this session as a member of a group."""
+        if not self.access.may_receive(session.user, session.client, event.topic):
+            return
+        ids = (subscription.id,) if subscription.id else ()
+        grade = Grade(subscription.qos, ids, subscription.retain_as_published)
+        self.give(session, event, grade, event.retain and subscription.retain_as_published, hops)
+
+    def give(self, session: Session, event: Event, grade: Grade, retain: bool, hops: int) -> None:
+        """Hand an event over, or keep it for the client."""
+        qos = min(event.qos, grade.qos) if event.reliable else 0
+        if qos == 0:
+            if session.choked:
+                self.dropped(session, event, "slow consumer")
+            elif session.connection:  # QoS 0 is for those who are there
+                self._send(session, Parcel(event, 0, retain, grade.ids), 0, dup=False)
+                self.orders.note(
+                    Kind.DELIVERED, client=session.client, topic=event.topic, event=str(event.id), hops=hops
+                )
+            return
+        parcel = Parcel(event, qos, retain, grade.ids)
+        self._make_room(session, parcel.size)
+        session.number += 1
+        session.queue[session.number] = parcel
+        session.queue_bytes += parcel.size
+        if session.durable:
+            self.orders.writes.append(Put("queue", session.client, session.number, parcel))
+        self.orders.note(Kind.DELIVERED, client=session.client, topic=event.topic, event=str(event.id), hops=hops)
+        session.backlog.append(session.number)
+        if session.connection:
+            self.pump(session)
+
+    def _make_room(self, session: Session, size: int) -> None:
+        """Bad input 13: beyond its bounds a queue loses its oldest delivery that is not under way, and says so."""
+        limits = self.limits
+        while session.backlog and (
+            len(session.queue) >= limits.queue_messages or session.queue_bytes + size > limits.queue_bytes
+        ):
+            number = session.backlog.popleft()
+            parcel = session.queue[number]
+            assert parcel is not None
+            self._forget(session, number)
+            self.dropped(session, parcel.event, "queue full")
+
+    def dropped(self, session: Session, event: Event, why: str) -> None:
+        session.dropped += 1
+        self.orders.note(Kind.DROPPED, client=session.client, topic=event.topic, event=str(event.id), detail=why)
+
+    # -- to the client -----------------------------------------------------------------------------------------------
+
+    def pump(self, session: Session) -> None:
+        """Send from the backlog what the client can take."""
+        backlog, inflight = session.backlog, session.inflight
+        while backlog and not session.choked and len(inflight) + session.leased < session.quota:
+            number = backlog[0]
+            id = packet_id(number)
+            if id in inflight:
+                return  # 65,535 deliveries later the id is still taken: wait for it
+            backlog.popleft()
+            parcel = session.queue[number]
+            assert parcel is not None
+            event = parcel.event
+            if event.expires_us and event.expires_us <= self.orders.now:
+                self._forget(session, number)  # [MQTT-3.3.2-5]
+                self.dropped(session, event, "expired")
+                continue
+            inflight[id] = Flight(number, Stage.PUBACK if parcel.qos == 1 else Stage.PUBREC)
+            if not self._send(session, parcel, id, dup=number <= session.recovered):
+                del inflight[id]
+                self._forget(session, number)
+
+    def resume(self, session: Session) -> None:
+        """[MQTT-4.4.0-1] After a reconnection: what was under way again, under its id, then the rest."""
+        unsettled = list(session.inflight.items())
+        for id, flight in unsettled:
+            if flight.stage is Stage.PUBCOMP:
+                self.orders.transmit(session.connection, Pubrel(id))
+                continue
+            parcel = session.queue[flight.number]
+            assert parcel is not None
+            if not self._send(session, parcel, id, dup=True):
+                del session.inflight[id]
+                self._forget(session, flight.number)
+        self.pump(session)
+
+    def recover(self, session: Session, queue: Mapping[int | str, object]) -> None:
+        """Find the queue as it was before a restart. Which of it had been sent is not known, so all of it goes out as
+        a duplicate: a client that has seen the packet id recognises it."""
+        for number in sorted(queue, key=int):
+            parcel = queue[number]
+            assert parcel is None or isinstance(parcel, Parcel)
+            number = int(number)
+            session.queue[number] = parcel
+            session.number = max(session.number, number)
+            if parcel is None:
+                session.inflight[packet_id(number)] = Flight(number, Stage.PUBCOMP)
+                continue
+            session.queue_bytes += parcel.size
+            session.backlog.append(number)
+        session.recovered = session.number
+
+    def _send(self, session: Session, parcel: Parcel, id: int, *, dup: bool) -> bool:
+        """Whether it could be sent: a packet beyond the client's limit is dropped [MQTT-3.1.2-25]."""
+        event = parcel.event
+        properties = self._properties(parcel) if session.version == V5 else NONE
+        publish = Publish(event.topic, event.payload, parcel.qos, parcel.retain, dup, id, properties)
+        if session.packet_max and self.measure(publish, session.version) > session.packet_max:
+            self.dropped(session, event, "larger than the client takes")
+            return False
+        self.orders.transmit(session.connection, publish)
+        return True
+
+    def _properties(self, parcel: Parcel) -> Properties:
+        event = parcel.event
+        extras = event.extras
+        if extras is None and not event.expires_us and not parcel.ids:
+            return NONE
+        left_s = None
+        if event.expires_us:  # [MQTT-3.3.2-6] what is left of it, and never more than was given
+            left_s = max(0, -((self.orders.now - event.expires_us) // 1_000_000))
+        if extras is None:
+            return Properties(message_expiry_s=left_s, subscription_ids=parcel.ids)
+        return Properties(
+            payload_format=extras.payload_format,
+            message_expiry_s=left_s,
+            content_type=extras.content_type,
+            response_topic=extras.response_topic,
+            correlation_data=extras.correlation_data,
+            subscription_ids=parcel.ids,
+            user=extras.user,
+        )
+
+    # -- acknowledgements ----------------------------------------------------------------------------------------------
+
+    def acknowledged(self, session: Session, packet: Puback | Pubrec | Pubcomp) -> None:
+        """The client said something about a delivery."""
+        flight = session.inflight.get(packet.packet_id)
+        if flight is None:
+            self._unknown(session, packet)
+            return
+        turn = STAGES.get((flight.stage, type(packet)))
+        if turn is None:
+            awaited = flight.stage.value.upper()
+            problem = f"{type(packet).__name__.upper()} for packet id {packet.packet_id}, which awaits {awaited}"
+            raise PacketError(Reason.PROTOCOL_ERROR, problem)
+        if turn is Turn.RELEASE and packet.reason < Reason.UNSPECIFIED_ERROR:
+            self._release(session, packet.packet_id, flight)
+            return
+        del session.inflight[packet.packet_id]
+        self._forget(session, flight.number)
+        self.pump(session)
+
+    def _release(self, session: Session, id: int, flight: Flight) -> None:
+        """[MQTT-4.3.3-2] From here on the client has it; what remains is to let go of the packet id."""
+        if flight.stage is not Stage.PUBCOMP:
+            flight.stage = Stage.PUBCOMP
+            parcel = session.queue[flight.number]
+            assert parcel is not None
+            session.queue[flight.number] = None
+            session.queue_bytes -= parcel.size
+            if session.durable:
+                self.orders.writes.append(Put("queue", session.client, flight.number, None))
+        self.orders.transmit(session.connection, Pubrel(id))
+
+    def _unknown(self, session: Session, packet: Puback | Pubrec | Pubcomp) -> None:
+        """An id that is not in use: only a PUBREC has an answer, and must get it or it would come again for ever."""
+        if type(packet) is Pubrec and packet.reason < Reason.UNSPECIFIED_ERROR:
+            self.orders.transmit(session.connection, Pubrel(packet.packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
+
+    def _forget(self, session: Session, number: int) -> None:
+        parcel = session.queue.pop(number)
+        if parcel is not None:
+            session.queue_bytes -= parcel.size
+        if session.durable:
+            self.orders.writes.append(Drop("queue", session.client, number))
+
+
+def _grade(session: Session, topic: str, attributes: Mapping[str, Value]) -> Grade | None:
+    matching = [
+        sub for sub in session.subscriptions.values() if not sub.group and filter_matches(sub.filter, topic, attributes)
+    ]
+    if not matching:
+        return None
+    return Grade(
+        max(sub.qos for sub in matching),
+        tuple(sub.id for sub in matching if sub.id),
+        any(sub.retain_as_published for sub in matching),
+    )

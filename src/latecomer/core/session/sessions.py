@@ -1,0 +1,407 @@
+"""Sessions from CONNECT to their end: take-over, expiry, wills, and who handles which packet.
+
+Theory of operation. A session belongs to a client id and to the user who made it. While connected it has exactly one
+connection; facts about any other are ignored. When the connection goes, the session waits for `expiry_s`; its will
+waits for the shorter of that and its own delay. A session that outlives its connection (`durable`) stands on disk with
+everything that belongs to it; one that does not leaves nothing there but its will, so that the will is published also
+if it is this broker that died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any
+
+from latecomer.core.clients import Clients, Disk
+from latecomer.core.effects import Drop, Put
+from latecomer.core.inputs import MqttConnected, MqttFailed, MqttLost, MqttReceived, RulesChanged
+from latecomer.core.orders import Orders
+from latecomer.core.session.delivery import Deliveries
+from latecomer.core.session.limits import NEVER_S, Access, SessionLimits
+from latecomer.core.session.publishing import Publishing
+from latecomer.core.session.state import PACKET_IDS, Session, SessionRow, Subscription
+from latecomer.core.session.subscribing import Subscribing
+from latecomer.core.shares import Shares
+from latecomer.messages.mqtt import (
+    V5,
+    Auth,
+    Connack,
+    Connect,
+    Disconnect,
+    Packet,
+    PacketError,
+    Pingreq,
+    Pingresp,
+    Properties,
+    Puback,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+    Reason,
+    Subscribe,
+    Unsubscribe,
+)
+from latecomer.model.event import Event
+from latecomer.model.ids import ClientId, Instant
+from latecomer.model.record import Kind
+
+CLIENT_ID_BYTES = 1024
+SECOND_US = 1_000_000
+
+
+class Refusal(Exception):
+    """A CONNECT that is answered with a CONNACK and the end of the connection."""
+
+    def __init__(self, reason: Reason, problem: str) -> None:
+        super().__init__(problem)
+        self.reason = reason
+        self.problem = problem
+
+
+@dataclass(slots=True)
+class Sessions:
+    """The MQTT clients of this broker, by client id and by connection."""
+
+    orders: Orders
+    limits: SessionLimits
+    access: Access
+    durability: str
+    clients: Clients
+    shares: Shares
+    deliveries: Deliveries
+    publishing: Publishing
+    subscribing: Subscribing
+    by_client: dict[ClientId, Session] = field(default_factory=dict)
+    by_connection: dict[int, Session] = field(default_factory=dict)
+    per_user: dict[str, int] = field(default_factory=dict)
+    timers: list[tuple[Instant, int, Session]] = field(default_factory=list)
+    _order: int = 0
+    _on_packet: dict[type, Callable[[Session, Any], None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        deliveries, publishing, subscribing = self.deliveries, self.publishing, self.subscribing
+        self._on_packet = {
+            Publish: publishing.publish,
+            Pubrel: publishing.release,
+            Puback: deliveries.acknowledged,
+            Pubrec: deliveries.acknowledged,
+            Pubcomp: deliveries.acknowledged,
+            Subscribe: subscribing.subscribe,
+            Unsubscribe: subscribing.unsubscribe,
+            Pingreq: lambda session, _: self.orders.transmit(session.connection, Pingresp()),
+            Disconnect: self._said_goodbye,
+            Auth: self._auth,
+        }
+        self.clients.deliver_shared = self._deliver_shared
+
+    # -- facts -------------------------------------------------------------------------------------------------------
+
+    def on_connected(self, fact: MqttConnected) -> None:
+        try:
+            self._connect(fact)
+        except Refusal as refusal:
+            version = fact.packet.version
+            properties = Properties(reason_string=refusal.problem) if version == V5 else Properties()
+            self.orders.note(Kind.REFUSED, client=fact.packet.client_id, detail=refusal.problem)
+            self.orders.transmit(fact.connection, Connack(False, refusal.reason, properties))
+            self.orders.close(fact.connection, refusal.problem)
+
+    def on_received(self, fact: MqttReceived) -> None:
+        handlers = self._on_packet
+        if not fact.packets and (session := self.by_connection.get(fact.connection)) is not None:
+            self.deliveries.pump(session)  # the driver says that more can be sent
+        for packet in fact.packets:
+            session = self.by_connection.get(fact.connection)
+            if session is None:
+                return  # closed by what came before
+            handler = handlers.get(type(packet))
+            try:
+                if handler is None:
+                    raise PacketError(Reason.PROTOCOL_ERROR, _unexpected(packet))
+                handler(session, packet)
+            except PacketError as error:
+                self._fail(session, error.reason, str(error))
+                return
+
+    def on_failed(self, fact: MqttFailed) -> None:
+        session = self.by_connection.get(fact.connection)
+        if session is not None:
+            self._fail(session, fact.reason, fact.problem)
+
+    def on_lost(self, fact: MqttLost) -> None:
+        session = self.by_connection.get(fact.connection)
+        if session is not None:
+            self._away(session, keep_will=True)
+
+    def on_rules_changed(self, _: RulesChanged) -> None:
+        for session in list(self.by_client.values()):
+            self.subscribing.recheck(session)
+
+    def woken(self) -> None:
+        """Publish wills and end sessions whose time has come."""
+        now = self.orders.now
+        while self.timers and self.timers[0][0] <= now:
+            _, _, session = heappop(self.timers)
+            if self.by_client.get(session.client) is not session or session.connection:
+                continue
+            if session.will_due is not None and session.will_due <= now:
+                self._publish_will(session)
+            if session.ends_at is not None and session.ends_at <= now:
+                self._end(session, "expired")
+
+    def due(self) -> Instant | None:
+        return self.timers[0][0] if self.timers else None
+
+    def recover(self, disk: Disk) -> None:
+        """Find the sessions as they were; nobody is connected, and those who were have just gone."""
+        now = self.orders.now
+        subscriptions, queues, incoming = (disk.get(table, {}) for table in ("subscriptions", "queue", "incoming"))
+        for client, row in disk.get("session", {}).get("", {}).items():
+            assert isinstance(row, SessionRow)
+            session = Session(str(client), row.user, row.version, row.expiry_s, will=row.will)
+            session.away_since = row.away_since_us or now
+            self._enter(session)
+            for subscription in subscriptions.get(session.client, {}).values():
+                assert isinstance(subscription, Subscription)
+                self.subscribing.enter(session, subscription, stored=False)
+            self.deliveries.recover(session, queues.get(session.client, {}))
+            session.incoming = {int(id): None for id in incoming.get(session.client, {})}
+            self._wait(session, session.away_since)
+
+    # -- CONNECT -----------------------------------------------------------------------------------------------------
+
+    def _connect(self, fact: MqttConnected) -> None:
+        packet = fact.packet
+        client = self._client_id(fact)
+        self._check(fact, client)
+        session = self.by_client.get(client)
+        if session is not None:
+            if session.user != fact.user:  # bad input 21
+                raise Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, "this client id belongs to somebody else")
+            if session.connection:
+                self._take_over(session)
+        # A session that ended with the connection taken over is gone by now.
+        session = self.by_client.get(client)
+        if session is not None and packet.clean_start:
+            self._end(session, "clean start")  # [MQTT-3.1.2-4]
+            session = None
+        present = session is not None
+        if session is None:
+            self._check_room(fact.user)
+            session = Session(client, fact.user)
+            self._enter(session)
+        self._attach(session, fact)
+        self.orders.note(Kind.CONNECTED, client=client, count=len(session.queue), detail=f"mqtt {packet.version}")
+        self.orders.transmit(session.connection, self._connack(session, packet, present))
+        self.deliveries.resume(session)
+
+    def _client_id(self, fact: MqttConnected) -> ClientId:
+        packet = fact.packet
+        if packet.client_id:
+            return packet.client_id
+        if packet.version != V5 and not packet.clean_start:
+            # [MQTT-3.1.3-8] of 3.1.1
+            raise Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, "a client without an id must ask for a clean session")
+        return fact.fresh_id
+
+    def _check(self, fact: MqttConnected, client: ClientId) -> None:
+        packet = fact.packet
+        if packet.properties.authentication_method is not None:
+            raise Refusal(Reason.BAD_AUTHENTICATION_METHOD, "no enhanced authentication here: use a password")
+        if len(client.encode()) > CLIENT_ID_BYTES:
+            problem = f"a client id has at most {CLIENT_ID_BYTES} bytes here"
+            raise Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, problem)
+        problem = self.access.client_problem(fact.user, client) or ""
+        if problem:
+            raise Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, problem)
+        if client in self.clients.mailboxes:
+            raise Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, "this client id is in use inside the broker")
+        limits = self.limits
+        too_long = packet.keep_alive_s == 0 or packet.keep_alive_s > limits.keep_alive_max_s
+        if packet.version != V5 and too_long and not limits.keep_alive_longer_for_311:
+            problem = f"keep-alive must be 1 to {limits.keep_alive_max_s} s"
+            raise Refusal(Reason.NOT_AUTHORIZED, problem)  # bad input 6
+        if packet.will is not None:
+            reason, problem = self.publishing.will_problem(fact.user, client, packet.will)
+            if reason is not Reason.SUCCESS:
+                raise Refusal(reason, f"will: {problem}")
+
+    def _check_room(self, user: str) -> None:
+        """Bad input 11."""
+        limits = self.limits
+        if len(self.by_client) >= limits.sessions or self.per_user.get(user, 0) >= limits.sessions_per_user:
+            raise Refusal(Reason.QUOTA_EXCEEDED, "too many sessions")
+
+    def _attach(self, session: Session, fact: MqttConnected) -> None:
+        """What belongs to a connection."""
+        packet, limits = fact.packet, self.limits
+        properties = packet.properties
+        wanted_s = properties.session_expiry_s or 0
+        if packet.version != V5:
+            wanted_s = 0 if packet.clean_start else NEVER_S
+        if session.durable and not wanted_s:
+            self._erase(session)  # it ends with this connection, or with this process
+        session.version = packet.version
+        session.expiry_s = min(wanted_s, limits.session_expiry_max_s)
+        session.keep_alive_s = packet.keep_alive_s
+        if packet.version == V5 and not 0 < packet.keep_alive_s <= limits.keep_alive_max_s:
+            session.keep_alive_s = limits.keep_alive_max_s  # [MQTT-3.2.2-21]
+        session.connection = fact.connection
+        session.away_since = 0
+        session.ends_at = None
+        session.will, session.will_due = packet.will, None
+        session.quota = min(properties.receive_maximum or PACKET_IDS, limits.inflight)
+        session.packet_max = properties.maximum_packet_size or 0
+        session.explains = properties.request_problem_information != 0 and packet.version == V5
+        session.aliases.clear()
+        session.leased = 0
+        session.choked = False
+        self.by_connection[fact.connection] = session
+        if session.durable or session.will is not None:
+            self._store(session)
+
+    def _connack(self, session: Session, packet: Connect, present: bool) -> Connack:
+        if packet.version != V5:
+            return Connack(present)
+        limits = self.limits
+        asked_s = packet.properties.session_expiry_s or 0
+        properties = Properties(
+            session_expiry_s=session.expiry_s if session.expiry_s != asked_s else None,
+            assigned_client_id=None if packet.client_id else session.client,
+            server_keep_alive_s=session.keep_alive_s if session.keep_alive_s != packet.keep_alive_s else None,
+            receive_maximum=limits.receive_maximum,
+            topic_alias_maximum=limits.topic_alias_maximum,
+            maximum_packet_size=limits.packet_bytes,
+            user=(("durability", self.durability),),
+        )
+        return Connack(present, Reason.SUCCESS, properties)
+
+    def _take_over(self, session: Session) -> None:
+        """[MQTT-3.1.4-3] The newer connection wins."""
+        self._fail(session, Reason.SESSION_TAKEN_OVER, "another connection uses this client id")
+
+    # -- the end of a connection -------------------------------------------------------------------------------------
+
+    def _said_goodbye(self, session: Session, packet: Disconnect) -> None:
+        expiry_s = packet.properties.session_expiry_s
+        if expiry_s and not session.expiry_s:  # [MQTT-3.14.2-2]
+            raise PacketError(Reason.PROTOCOL_ERROR, "a session without expiry cannot get one when it ends")
+        if expiry_s:
+            session.expiry_s = min(expiry_s, self.limits.session_expiry_max_s)
+        self.orders.close(session.connection, "")
+        keep_will = packet.reason != Reason.SUCCESS  # [MQTT-3.14.4-3]
+        self._away(session, keep_will=keep_will, ends=expiry_s == 0)
+
+    def _auth(self, session: Session, packet: Auth) -> None:
+        raise PacketError(Reason.PROTOCOL_ERROR, "AUTH without an authentication method")
+
+    def _fail(self, session: Session, reason: Reason, problem: str) -> None:
+        """End a connection that cannot go on, and say why."""
+        if session.version == V5:
+            properties = Properties(reason_string=problem[:512])
+            self.orders.transmit(session.connection, Disconnect(reason, properties))
+        self.orders.close(session.connection, f"{reason.name.lower()}: {problem}")
+        self._away(session, keep_will=True)
+
+    def _away(self, session: Session, *, keep_will: bool, ends: bool = False) -> None:
+        """The connection is over; the session may not be."""
+        now = self.orders.now
+        del self.by_connection[session.connection]
+        session.connection = 0
+        session.away_since = now
+        session.leased = 0
+        self.orders.note(Kind.DISCONNECTED, client=session.client)
+        if not keep_will:
+            session.will = None
+        if ends or not session.durable:
+            self._end(session, "")
+            return
+        self._store(session)
+        self._wait(session, now)
+
+    def _wait(self, session: Session, since: Instant) -> None:
+        """Set the alarms of a session that is away."""
+        session.ends_at = None if session.expiry_s == NEVER_S else since + session.expiry_s * SECOND_US
+        if session.will is not None:
+            delay_s = min(session.will.properties.will_delay_s or 0, session.expiry_s)
+            if not delay_s:
+                self._publish_will(session)
+            else:
+                session.will_due = since + delay_s * SECOND_US
+        for due in (session.ends_at, session.will_due):
+            if due is not None:
+                self._order += 1
+                heappush(self.timers, (self.orders.wake(due), self._order, session))
+
+    def _publish_will(self, session: Session) -> None:
+        will, session.will, session.will_due = session.will, None, None
+        if will is not None:
+            if session.durable:
+                self._store(session)
+            self.publishing.publish_will(session, will)
+
+    def _end(self, session: Session, why: str) -> None:
+        """The session is over [MQTT-3.1.2-23]; a will that still waits does not wait longer [MQTT-3.1.3-9]."""
+        if session.will is not None:
+            self.publishing.publish_will(session, session.will)
+        for subscription in list(session.subscriptions.values()):
+            self.subscribing.leave(session, subscription)
+        if session.durable or session.will is not None:
+            self._erase(session)
+        session.will = None
+        del self.by_client[session.client]
+        del self.clients.receivers[session.client]
+        left = self.per_user[session.user] - 1
+        if left:
+            self.per_user[session.user] = left
+        else:
+            del self.per_user[session.user]
+        if why:
+            self.orders.note(Kind.DISCONNECTED, client=session.client, detail=f"session ended: {why}")
+
+    # -- keeping -----------------------------------------------------------------------------------------------------
+
+    def _enter(self, session: Session) -> None:
+        self.by_client[session.client] = session
+        self.per_user[session.user] = self.per_user.get(session.user, 0) + 1
+        take = self.deliveries.take
+        self.clients.receivers[session.client] = lambda event, hops: take(session, event, hops)
+
+    def _store(self, session: Session) -> None:
+        self.orders.writes.append(Put("session", "", session.client, session.row()))
+
+    def _erase(self, session: Session) -> None:
+        """Leave nothing of it on disk."""
+        writes, client = self.orders.writes, session.client
+        writes.append(Drop("session", "", client))
+        if session.durable:
+            writes += [Drop("subscriptions", client, text) for text in session.subscriptions]
+            writes += [Drop("queue", client, number) for number in session.queue]
+            writes += [Drop("incoming", client, id) for id in session.incoming]
+
+    # -- shared subscriptions ----------------------------------------------------------------------------------------
+
+    def _deliver_shared(self, event: Event, hops: int) -> None:
+        """To one member of each group: whoever is connected and can take more, in turn; else whoever is connected; else
+        whoever comes back."""
+        for (name, filter), group in self.shares.mine(event.shares):
+            members = [self.by_client[client] for client in group.rotate()]
+            session = min(members, key=_reluctance)
+            for subscription in session.subscriptions.values():
+                if subscription.group == name and subscription.filter == filter:
+                    self.deliveries.give_shared(session, event, subscription, hops)
+                    break
+
+
+def _reluctance(session: Session) -> int:
+    if not session.connection:
+        return 2
+    return 1 if len(session.inflight) + session.leased >= session.quota else 0
+
+
+def _unexpected(packet: Packet) -> str:
+    name = type(packet).__name__.upper()
+    return "a second CONNECT on one connection" if type(packet) is Connect else f"{name} is for servers to send"

@@ -1,0 +1,162 @@
+"""The nouns of a session, and the stages that a delivery of QoS 1 or 2 goes through."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+import msgspec
+
+from latecomer.messages.mqtt import V5, Puback, Pubcomp, Pubrec, Will
+from latecomer.model.event import Event, Qos
+from latecomer.model.filters import Filter
+from latecomer.model.ids import ClientId, Instant, Number
+
+PACKET_IDS = 65_535
+
+
+class Subscription(msgspec.Struct, frozen=True, array_like=True):
+    """One subscription with its options; `text` is the topic filter as the client wrote it, and names it."""
+
+    text: str
+    filter: Filter
+    qos: Qos = 0
+    group: str = ""
+    """Of a shared subscription."""
+    no_local: bool = False
+    retain_as_published: bool = False
+    id: Number = 0
+    """Subscription identifier; 0: none."""
+
+
+class Parcel(msgspec.Struct, frozen=True, array_like=True):
+    """An event as it is owed to one client."""
+
+    event: Event
+    qos: Qos = 1
+    retain: bool = False
+    ids: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return len(self.event.payload) + len(self.event.topic) + 100
+
+
+class SessionRow(msgspec.Struct, frozen=True, array_like=True):
+    """A session as it stands on disk, beside its subscriptions, queue and unreleased packet ids."""
+
+    user: str
+    version: int
+    expiry_s: int
+    away_since_us: int = 0
+    """0: connected when this was written."""
+    will: Will | None = None
+
+
+class Stage(Enum):
+    """What the client must say next about a delivery."""
+
+    PUBACK = "puback"
+    PUBREC = "pubrec"
+    PUBCOMP = "pubcomp"
+
+
+class Turn(Enum):
+    """What follows from what it said."""
+
+    SETTLE = "settle"
+    RELEASE = "release"
+
+
+STAGES: dict[tuple[Stage, type], Turn] = {
+    (Stage.PUBACK, Puback): Turn.SETTLE,
+    (Stage.PUBREC, Pubrec): Turn.RELEASE,
+    (Stage.PUBCOMP, Pubrec): Turn.RELEASE,  # it has not seen our PUBREL
+    (Stage.PUBCOMP, Pubcomp): Turn.SETTLE,
+}
+"""Anything else is a protocol error, or about a packet id that is not in use."""
+
+
+@dataclass(slots=True)
+class Flight:
+    """A delivery that was sent and is not settled."""
+
+    number: int
+    stage: Stage
+
+
+@dataclass(slots=True, frozen=True)
+class Grade:
+    """What a session's subscriptions make of a topic: the highest QoS and every identifier [MQTT-3.3.4-2, -5]."""
+
+    qos: int
+    ids: tuple[int, ...] = ()
+    retain_as_published: bool = False
+
+
+def packet_id(number: int) -> int:
+    """The packet id of a delivery follows from its number, so it needs no place on disk of its own and a delivery
+    keeps it whatever happens [MQTT-4.4.0-1]."""
+    return (number - 1) % PACKET_IDS + 1
+
+
+@dataclass(slots=True)
+class Session:
+    """One client's session. What belongs to the connection is set anew by every CONNECT."""
+
+    client: ClientId
+    user: str
+    version: int = V5
+    expiry_s: int = 0
+    connection: int = 0
+    """The one the client is connected by; 0 while it is away."""
+    keep_alive_s: int = 0
+    """The client promised to be heard from this often; 0: it did not."""
+    away_since: Instant = 0
+    ends_at: Instant | None = None
+    will: Will | None = None
+    will_due: Instant | None = None
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    number: int = 0
+    """Of the newest delivery of QoS 1 or 2."""
+    recovered: int = 0
+    """Deliveries up to here were found on disk, and may have been sent before."""
+    queue: OrderedDict[int, Parcel | None] = field(default_factory=OrderedDict)
+    """Deliveries that are not settled, by number; None: released (QoS 2), the event is no longer needed."""
+    queue_bytes: int = 0
+    backlog: deque[int] = field(default_factory=deque)
+    """Numbers of those that were not sent on this connection yet."""
+    inflight: dict[int, Flight] = field(default_factory=dict)
+    """By packet id."""
+    leased: int = 0
+    """Deliveries under way that the driver answers for (`runtime/fastpath`)."""
+    choked: bool = False
+    """The driver cannot get rid of more bytes: the client does not read fast enough."""
+    quota: int = PACKET_IDS
+    """Deliveries that may be under way at once: the client's receive maximum [MQTT-3.3.4-9]."""
+    packet_max: int = 0
+    """Bytes of a packet that the client takes; 0: any [MQTT-3.1.2-24]."""
+    explains: bool = True
+    """Whether the client wants to read reasons [MQTT-3.1.2-29]."""
+    incoming: dict[int, None] = field(default_factory=dict)
+    """Packet ids of QoS 2 publications that were taken and not released."""
+    aliases: dict[int, str] = field(default_factory=dict)
+    grades: dict[str, Grade | None] = field(default_factory=dict)
+    """By topic, where no content decides; void when a subscription changes."""
+    picky: bool = False
+    """Some subscription looks at the content."""
+    dropped: int = 0
+
+    @property
+    def durable(self) -> bool:
+        """Whether the session outlives its connection, and so this process."""
+        return self.expiry_s > 0
+
+    def row(self) -> SessionRow:
+        return SessionRow(self.user, self.version, self.expiry_s, self.away_since, self.will)
+
+    def subscriptions_changed(self) -> None:
+        self.grades.clear()
+        self.picky = any(sub.filter.where is not None for sub in self.subscriptions.values() if not sub.group)

@@ -1,0 +1,225 @@
+"""SUBSCRIBE and UNSUBSCRIBE: what a client may ask for, and what it gets at once because it is retained.
+
+A content filter comes as the user property `filter` (MQTT 5), for all topic filters of the packet, or behind a `?` in
+the topic filter (3.1.1): architecture §4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from latecomer.core.attributes import attributes_of
+from latecomer.core.clients import Clients
+from latecomer.core.effects import Drop, Put
+from latecomer.core.orders import Orders
+from latecomer.core.retained import RetainedMessages
+from latecomer.core.session.delivery import Deliveries
+from latecomer.core.session.limits import Access, SessionLimits
+from latecomer.core.session.state import Grade, Session, Subscription
+from latecomer.core.shares import Shares
+from latecomer.messages.mqtt import (
+    NONE,
+    V5,
+    PacketError,
+    Properties,
+    Reason,
+    Request,
+    Suback,
+    Subscribe,
+    Unsuback,
+    Unsubscribe,
+)
+from latecomer.model.errors import FilterError
+from latecomer.model.filters import Filter, filter_matches, make_filter, parse_filter
+from latecomer.model.record import Kind
+
+SHARE = "$share/"
+GRANTED = (Reason.SUCCESS, Reason.GRANTED_QOS_1, Reason.GRANTED_QOS_2)
+
+
+class Refused(Exception):
+    """A request of a SUBSCRIBE that is not granted."""
+
+    def __init__(self, reason: Reason, problem: str) -> None:
+        super().__init__(problem)
+        self.reason = reason
+        self.problem = problem
+
+
+@dataclass(slots=True)
+class Subscribing:
+    """Keeps the subscriptions of sessions, and the broker's tables in step with them."""
+
+    orders: Orders
+    limits: SessionLimits
+    access: Access
+    clients: Clients
+    shares: Shares
+    retained: RetainedMessages
+    deliveries: Deliveries
+
+    # -- packets -----------------------------------------------------------------------------------------------------
+
+    def subscribe(self, session: Session, packet: Subscribe) -> None:
+        reasons: list[int] = []
+        problems: list[str] = []
+        retained: list[Subscription] = []
+        for request in packet.requests:
+            try:
+                subscription = self._read(session, request, packet.properties)
+                self._permit(session, subscription)
+            except Refused as refused:
+                reasons.append(refused.reason)
+                problems.append(f"{request.filter[:80]}: {refused.problem}")
+                self.orders.note(Kind.REFUSED, client=session.client, filter=request.filter, detail=refused.problem)
+                continue
+            known = subscription.text in session.subscriptions
+            self.enter(session, subscription)
+            reasons.append(GRANTED[subscription.qos])
+            # [MQTT-3.3.1-9 to -11], and never for a shared subscription (§4.8.2)
+            if not subscription.group and (
+                request.retain_handling == 0 or (request.retain_handling == 1 and not known)
+            ):
+                retained.append(subscription)
+        properties = Properties(reason_string="; ".join(problems)[:1024]) if problems and session.explains else NONE
+        self.orders.transmit(session.connection, Suback(packet.packet_id, tuple(reasons), properties))
+        for subscription in retained:
+            self._give_retained(session, subscription)
+
+    def unsubscribe(self, session: Session, packet: Unsubscribe) -> None:
+        reasons = []
+        for text in packet.filters:
+            subscription = session.subscriptions.get(text)
+            reasons.append(Reason.NO_SUBSCRIPTION_EXISTED if subscription is None else Reason.SUCCESS)
+            if subscription is not None:
+                self.leave(session, subscription)
+        self.orders.transmit(session.connection, Unsuback(packet.packet_id, tuple(reasons)))
+
+    def _give_retained(self, session: Session, subscription: Subscription) -> None:
+        now = self.orders.now
+        grade = Grade(subscription.qos, (subscription.id,) if subscription.id else (), True)
+        filter = subscription.filter
+        for event in list(self.retained.match(filter.topic, now)):
+            if filter.where is not None and not filter_matches(filter, event.topic, attributes_of(event)):
+                continue
+            if subscription.no_local and event.publisher == session.client:
+                continue
+            if self.access.may_receive(session.user, session.client, event.topic):
+                self.deliveries.give(session, event, grade, True, 0)
+
+    # -- what a client may ask for -------------------------------------------------------------------------------------
+
+    def _read(self, session: Session, request: Request, properties: Properties) -> Subscription:
+        text, group = request.filter, ""
+        if text.startswith(SHARE) or text == "$share":
+            group, text = self._group(request)
+        try:
+            filter = self._filter(session, text, properties)
+        except FilterError as error:
+            raise Refused(Reason.TOPIC_FILTER_INVALID, error.problem) from None
+        if filter.topic.startswith("$history"):
+            raise Refused(Reason.TOPIC_FILTER_INVALID, "this broker keeps no history")
+        if filter.topic.count("/") >= self.limits.topic_levels:
+            raise Refused(Reason.TOPIC_FILTER_INVALID, f"a filter has at most {self.limits.topic_levels} levels here")
+        if len(filter.topic.encode()) > self.limits.topic_bytes:
+            raise Refused(Reason.TOPIC_FILTER_INVALID, f"a filter has at most {self.limits.topic_bytes} bytes here")
+        if filter.topic.count("+") > self.limits.wildcards_per_filter:
+            raise Refused(Reason.QUOTA_EXCEEDED, f"a filter has at most {self.limits.wildcards_per_filter} '+' here")
+        ids = properties.subscription_ids
+        return Subscription(
+            request.filter,
+            filter,
+            request.qos,
+            group,
+            request.no_local,
+            request.retain_as_published,
+            ids[0] if ids else 0,
+        )
+
+    @staticmethod
+    def _filter(session: Session, text: str, properties: Properties) -> Filter:
+        if session.version != V5:
+            return parse_filter(text)
+        for name, content in properties.user:
+            if name == "filter":
+                return make_filter(text, content)
+        return Filter(text)
+
+    @staticmethod
+    def _group(request: Request) -> tuple[str, str]:
+        """[MQTT-4.8.2-1, -2] '$share/name/filter', with a name of at least one character and no wildcard."""
+        _, _, rest = request.filter.partition("/")
+        name, slash, text = rest.partition("/")
+        if not name or not slash or not text or "+" in name or "#" in name:
+            raise Refused(Reason.TOPIC_FILTER_INVALID, "a shared subscription is written $share/name/filter")
+        if request.no_local:
+            raise PacketError(Reason.PROTOCOL_ERROR, "No Local on a shared subscription")  # [MQTT-3.8.3-4]
+        return name, text
+
+    def _permit(self, session: Session, subscription: Subscription) -> None:
+        """Bad inputs 8, 14, 15: the filter behind any prefix decides."""
+        if not self.access.may_subscribe(session.user, session.client, subscription.filter.topic):
+            raise Refused(Reason.NOT_AUTHORIZED, "you may not subscribe to all of this")
+        if (
+            subscription.text not in session.subscriptions
+            and len(session.subscriptions) >= self.limits.subscriptions_per_client
+        ):
+            raise Refused(
+                Reason.QUOTA_EXCEEDED, f"a client has at most {self.limits.subscriptions_per_client} subscriptions"
+            )
+
+    # -- the tables --------------------------------------------------------------------------------------------------
+
+    def enter(self, session: Session, subscription: Subscription, *, stored: bool = True) -> None:
+        """Add a subscription, or put it in the place of one of the same text [MQTT-3.8.4-3]."""
+        before = session.subscriptions.get(subscription.text)
+        if before == subscription:
+            return
+        if before is not None and (before.filter, before.group) != (subscription.filter, subscription.group):
+            self.leave(session, before)
+            before = None
+        session.subscriptions[subscription.text] = subscription
+        session.subscriptions_changed()
+        if session.durable and stored:
+            self.orders.writes.append(Put("subscriptions", session.client, subscription.text, subscription))
+        if before is not None:
+            self.clients.interest.changed()  # whoever made something of the options must make it anew
+            return
+        self.orders.note(Kind.SUBSCRIBED, client=session.client, filter=subscription.text)
+        clients, filter = self.clients, subscription.filter
+        if subscription.group:
+            if self.shares.join((subscription.group, filter), session.client):
+                clients.shared[filter] = clients.shared.get(filter, 0) + 1
+        else:
+            clients.subscribers.setdefault(filter, {})[session.client] = None
+        clients.interested(filter)
+
+    def leave(self, session: Session, subscription: Subscription) -> None:
+        """Remove a subscription."""
+        del session.subscriptions[subscription.text]
+        session.subscriptions_changed()
+        if session.durable:
+            self.orders.writes.append(Drop("subscriptions", session.client, subscription.text))
+        self.orders.note(Kind.UNSUBSCRIBED, client=session.client, filter=subscription.text)
+        clients, filter = self.clients, subscription.filter
+        if any(
+            other.filter == filter and other.group == subscription.group for other in session.subscriptions.values()
+        ):
+            return  # the same in other words
+        if subscription.group:
+            if self.shares.leave((subscription.group, filter), session.client):
+                clients.shared[filter] -= 1
+                if not clients.shared[filter]:
+                    del clients.shared[filter]
+        else:
+            del clients.subscribers[filter][session.client]
+            if not clients.subscribers[filter]:
+                del clients.subscribers[filter]
+        clients.uninterested(filter)
+
+    def recheck(self, session: Session) -> None:
+        """Bad input 19: take back what the rules no longer allow."""
+        session.grades.clear()
+        for subscription in list(session.subscriptions.values()):
+            if not self.access.may_subscribe(session.user, session.client, subscription.filter.topic):
+                self.leave(session, subscription)

@@ -1,0 +1,27 @@
+"""What a broker keeps on disk: the type of the values of each table, so that a driver can write and read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from latecomer.core.session.state import Parcel, SessionRow, Subscription
+from latecomer.model.event import Event
+from latecomer.model.filters import Filter
+
+TABLES: dict[str, Any] = {
+    "meta": int | bool,
+    "member": int | bool | None,
+    "forgotten": int,
+    "outbox": Event,
+    "parked": tuple[str, ...],
+    "seen": tuple[int, int],
+    "mailbox": Event,
+    "client": int,
+    "subscription": Filter,
+    "advertisement": Filter,
+    "session": SessionRow,
+    "subscriptions": Subscription,
+    "queue": Parcel | None,
+    "incoming": int,
+    "retained": Event,
+}

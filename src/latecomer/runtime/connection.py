@@ -1,0 +1,349 @@
+"""One client's connection: from the first byte to a proper goodbye.
+
+    waiting ── CONNECT ──▶ at the door ── admitted ──▶ connected ──▶ closing ──▶ gone
+
+Saying goodbye. A server that sends its reason and closes while the client is still sending makes the client's next send
+fail before it has read the reason. So we half-close, read on for a moment what is already on its way, and then close.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING, Any, cast
+
+from latecomer.core.inputs import MqttConnected, MqttFailed, MqttLost, MqttReceived
+from latecomer.core.session.state import Session
+from latecomer.messages.mqtt import V5, V311, Connack, Connect, Packet, PacketError, Properties, Publish, Reason
+from latecomer.runtime.tls import common_name
+from latecomer.wire.mqtt import decode, encode, header
+from latecomer.wire.mqtt_decode import protocol_version
+
+if TYPE_CHECKING:
+    from latecomer.runtime.door import Door
+    from latecomer.runtime.fastpath import Plan
+
+CONNECT = 0x10
+DRAIN_S = 1.0
+DRAIN_BYTES = 64 * 1024
+PATIENCE_S = 0.25
+"""How often a receiver that holds publishers up is looked at."""
+PATIENCE_TURNS = 8
+"""How many looks it may hold them up, if it makes some progress."""
+
+log = logging.getLogger("latecomer")
+
+
+class State(Enum):
+    WAITING = "waiting"
+    """For a CONNECT."""
+    AT_THE_DOOR = "at the door"
+    CONNECTED = "connected"
+    CLOSING = "closing"
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection on any transport."""
+
+    def __init__(self, door: Door, id: int, transport_name: str) -> None:
+        self.door = door
+        self.driver = door.driver
+        self.id = id
+        self.transport_name = transport_name
+        self.state = State.WAITING
+        self.address = ""
+        self.version = V5
+        self.session: Session | None = None
+        self.rest: bytearray | None = None
+        self.wanted = 0
+        self.rest_since = 0.0
+        """When the packet that is not whole yet began."""
+        self.opened_at = self.heard_at = door.loop.time()
+        self.closing = False
+        self.refusal: tuple[Reason, str] | None = None
+        """Why it will be refused, whatever it says."""
+        self._drained = 0
+        self._timer: asyncio.TimerHandle | None = None
+        # what the fast path knows of it
+        self.plans: dict[bytes, Plan] = {}
+        self.generation = -1
+        self.held = 0
+        self.choked = False
+        """The transport holds as much as it may."""
+        self.choked_at = 0.0
+        self.choked_bytes = 0
+        self.slow = False
+        self.ranges: deque[tuple[int, int]] = deque()
+        """Numbers of deliveries that the fast path sent and that are not acknowledged."""
+        self.waiters: dict[Connection, None] = {}
+        """Publishers that this receiver holds up."""
+        self.waits_for: Connection | None = None
+        self._pauses = 0
+        self._patience: asyncio.TimerHandle | None = None
+
+    # -- what the event loop says ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's transports are no subclasses
+        self.write = self.transport.write
+        high = self.door.limits.write_buffer_bytes
+        self.transport.set_write_buffer_limits(high, high // 4)
+        peer = self.transport.get_extra_info("peername")
+        self.address = str(peer[0]) if isinstance(peer, tuple) else "local"
+        self.refusal = self.door.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.heard_at = self.door.loop.time()
+        if self.rest is not None:
+            self.rest += data
+            if len(self.rest) < self.wanted or self.waits_for is not None:
+                return
+            data = bytes(self.rest)
+            self.rest = None
+        if self.state is State.CONNECTED:
+            self.driver.fastpath.receive(self, data)
+        elif self.state is State.WAITING:
+            self._greet(data)
+        elif self.state is State.AT_THE_DOOR:
+            self.keep(data)
+        else:
+            self._drain(len(data))
+
+    def eof_received(self) -> None:
+        """The client has nothing more to say: the transport closes by itself."""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.let_go()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.waits_for is not None:
+            self.waits_for.waiters.pop(self, None)
+        self.door.closed(self)
+        if self.session is not None:
+            self.session = None
+            self.driver.tell(MqttLost(self.id))
+        self.closing = True
+        self.state = State.CLOSING
+
+    def pause_writing(self) -> None:
+        self.choked = True
+        self.choked_at = self.door.loop.time()
+        self.choked_bytes = self.transport.get_write_buffer_size()
+        if self.session is not None:
+            self.session.choked = True
+
+    def resume_writing(self) -> None:
+        self.choked = self.slow = False
+        self.let_go()
+        if self.session is not None:
+            self.session.choked = False
+            if self.session.backlog:
+                self.driver.tell(MqttReceived(self.id, ()))
+
+    # -- reading ---------------------------------------------------------------------------------------------------------
+
+    def keep(self, data: bytes) -> None:
+        """The beginning of a packet, or what must wait."""
+        self.rest = bytearray(data)
+        self.rest_since = self.door.loop.time()
+        self.wanted = 0
+        if self.state is State.CONNECTED and len(data) > 1:
+            try:
+                found = header(data, 0)
+            except PacketError:
+                return
+            if found is not None:
+                self.wanted = found[1]
+
+    def pause(self) -> None:
+        self._pauses += 1
+        if self._pauses == 1 and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def unpause(self) -> None:
+        self._pauses -= 1
+        if self._pauses == 0 and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def fail(self, reason: Reason, problem: str) -> None:
+        """End a connection whose client broke the rules, and say why."""
+        self.driver.tell_from(self, MqttFailed(self.id, reason, problem))
+
+    def abandon(self, problem: str) -> None:
+        """End a connection to which nothing can be said."""
+        log.info("closing %s (%s): %s", self.id, self.address, problem)
+        self.driver.counters.refuse("reads nothing")
+        self.transport.abort()
+
+    # -- CONNECT -----------------------------------------------------------------------------------------------------
+
+    def _greet(self, data: bytes) -> None:
+        """Bad inputs 2, 3: nothing but a CONNECT, and not a long one."""
+        if data[0] != CONNECT:
+            self._turn_away("the first packet is no CONNECT")  # [MQTT-3.1.0-1]
+            return
+        try:
+            found = header(data, 0)
+            if found is None:
+                self.keep(data)
+                return
+            body, end = found
+            if end > self.door.limits.connect_bytes:
+                self.version = protocol_version(data[body:]) or V311
+                raise PacketError(
+                    Reason.PACKET_TOO_LARGE, f"a CONNECT has at most {self.door.limits.connect_bytes} bytes"
+                )
+            if end > len(data):
+                self.keep(data)
+                return
+            self.version = protocol_version(data[body:end]) or V311
+            packet = decode(CONNECT, data[body:end], V5)
+        except PacketError as error:
+            self._refuse(error.reason, str(error))
+            return
+        assert isinstance(packet, Connect)
+        self.version = packet.version
+        if self.refusal is not None:
+            self._refuse(*self.refusal)
+            return
+        self.state = State.AT_THE_DOOR
+        if end < len(data):
+            self.keep(data[end:])
+        self.pause()
+        self.door.ask(self, packet)
+
+    def certified(self) -> str | None:
+        """Whom the client's certificate names."""
+        certificate: Any = self.transport.get_extra_info("peercert")
+        return common_name(certificate) if certificate else None
+
+    def admitted(self, packet: Connect, user: str) -> None:
+        """The client is who it says."""
+        if self.closing:
+            return
+        self.state = State.CONNECTED
+        self.driver.tell_from(self, MqttConnected(self.id, packet, user, f"auto-{secrets.token_hex(8)}"))
+        self.session = self.driver.core.sessions.by_connection.get(self.id)
+        self.driver.changed()
+        self.unpause()
+        if self.session is not None:
+            self._go_on()
+
+    def not_admitted(self, reason: Reason, problem: str) -> None:
+        if not self.closing:
+            self.unpause()
+            self._refuse(reason, problem)
+
+    def _refuse(self, reason: Reason, problem: str) -> None:
+        """Answer a CONNECT with a no; a CONNECT of 3.1.1 that cannot be read gets no answer but the end."""
+        self.driver.counters.refuse(reason.name.lower())
+        answers = self.version == V5 or reason not in (Reason.MALFORMED_PACKET, Reason.PROTOCOL_ERROR)
+        if answers:
+            properties = Properties(reason_string=problem) if self.version == V5 else Properties()
+            self.write(encode(Connack(False, reason, properties), self.version))
+        self.say_goodbye(problem)
+
+    def _turn_away(self, problem: str) -> None:
+        self.driver.counters.refuse("no connect")
+        self.say_goodbye(problem)
+
+    def _go_on(self) -> None:
+        """Take what had to wait."""
+        if self.rest is not None and self.waits_for is None and not self.closing:
+            data, self.rest = bytes(self.rest), None
+            self.driver.fastpath.receive(self, data)
+
+    # -- writing ---------------------------------------------------------------------------------------------------------
+
+    def send(self, packets: list[Packet]) -> None:
+        """What the core sends."""
+        version = self.version
+        if len(packets) == 1:
+            data = encode(packets[0], version)
+        else:
+            data = b"".join([encode(packet, version) for packet in packets])
+        delivered = self.driver.counters.publish_delivered
+        for packet in packets:
+            if type(packet) is Publish:
+                delivered[packet.qos] += 1
+        self.write(data)
+
+    def lease(self, first: int, last: int) -> None:
+        """The fast path sent deliveries under these numbers."""
+        ranges = self.ranges
+        if ranges and ranges[-1][1] + 1 == first:
+            ranges[-1] = (ranges[-1][0], last)
+        else:
+            ranges.append((first, last))
+
+    # -- goodbye -----------------------------------------------------------------------------------------------------
+
+    def say_goodbye(self, problem: str) -> None:
+        """What was written goes out; the client has a moment to read it."""
+        if self.closing:
+            return
+        self.closing = True
+        self.state = State.CLOSING
+        self.rest = None
+        if self.session is not None:
+            self.session = None
+            self.driver.changed()
+        if problem:
+            log.info("closing %s (%s): %s", self.id, self.address, problem)
+        if not problem or not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        try:
+            self.transport.write_eof()
+        except (OSError, RuntimeError):
+            self.transport.abort()
+            return
+        if self._pauses:
+            self._pauses = 0
+            self.transport.resume_reading()
+        self._timer = self.door.loop.call_later(DRAIN_S, self.transport.abort)
+
+    def _drain(self, size: int) -> None:
+        self._drained += size
+        if self._drained > DRAIN_BYTES:
+            self.transport.abort()
+
+    # -- back-pressure -------------------------------------------------------------------------------------------------
+
+    def wait_for(self, receiver: Connection) -> None:
+        """Read no more before the receiver has caught up."""
+        self.waits_for = receiver
+        receiver.waiters[self] = None
+        self.pause()
+        if receiver._patience is None:
+            receiver._patience = self.door.loop.call_later(
+                PATIENCE_S, receiver._lose_patience, receiver._progress(), PATIENCE_TURNS
+            )
+
+    def _progress(self) -> tuple[int, int]:
+        return (self.transport.get_write_buffer_size(), self.ranges[0][0] if self.ranges else 0)
+
+    def _lose_patience(self, before: tuple[int, int], turns: int) -> None:
+        self._patience = None
+        if not self.waiters:
+            return
+        now = self._progress()
+        if turns and (now[0] < before[0] or now[1] != before[1]):
+            self._patience = self.door.loop.call_later(PATIENCE_S, self._lose_patience, now, turns - 1)
+            return
+        self.slow = True
+        self.driver.counters.drop("slow consumer", 0)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Publishers may go on."""
+        if not self.waiters:
+            return
+        waiters, self.waiters = self.waiters, {}
+        for waiter in waiters:
+            waiter.waits_for = None
+            waiter.unpause()
+            self.door.loop.call_soon(waiter._go_on)

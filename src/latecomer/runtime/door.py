@@ -1,0 +1,138 @@
+"""The door: which connections are let in, and the rounds that look after those that are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from latecomer.messages.mqtt import Connect, Reason
+from latecomer.runtime.connection import Connection, State
+from latecomer.runtime.security import Gate
+from latecomer.runtime.settings import Limits
+
+if TYPE_CHECKING:
+    from latecomer.runtime.driver import Driver
+
+ROUNDS_S = 0.5
+log = logging.getLogger("latecomer")
+
+
+class Door:
+    """Makes connections for listeners, counts them, asks who they are, and sends away who stays too long."""
+
+    def __init__(self, driver: Driver, gate: Gate, limits: Limits, connections_max: int) -> None:
+        self.driver = driver
+        self.gate = gate
+        self.limits = limits
+        self.connections_max = connections_max
+        self.loop = asyncio.get_running_loop()
+        self.per_address: dict[str, int] = {}
+        self._next_id = 0
+        self._tokens = float(limits.connection_rate)
+        self._tokens_at = self.loop.time()
+        self._asking: dict[asyncio.Task[None], None] = {}
+        self._rounds = self.loop.call_later(ROUNDS_S, self._go_round)
+
+    def connection(self, transport_name: str) -> Connection:
+        """For a listener that has accepted somebody."""
+        self._next_id += 1
+        return Connection(self, self._next_id, transport_name)
+
+    def stop(self) -> None:
+        self._rounds.cancel()
+        for task in self._asking:
+            task.cancel()
+
+    # -- coming and going --------------------------------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> tuple[Reason, str] | None:
+        """Count a connection; why it must be refused, if so."""
+        self.driver.counters.connections_opened += 1
+        self.driver.connections[connection.id] = connection
+        address = connection.address
+        here = self.per_address[address] = self.per_address.get(address, 0) + 1
+        limits = self.limits
+        if len(self.driver.connections) > self.connections_max:
+            return Reason.QUOTA_EXCEEDED, f"more than {self.connections_max} connections"
+        if limits.connections_per_address and here > limits.connections_per_address:
+            return Reason.CONNECTION_RATE_EXCEEDED, f"more than {limits.connections_per_address} from this address"
+        if limits.connection_rate and not self._token():
+            return Reason.CONNECTION_RATE_EXCEEDED, f"more than {limits.connection_rate} connections per second"
+        return None
+
+    def _token(self) -> bool:
+        now, rate = self.loop.time(), float(self.limits.connection_rate)
+        self._tokens = min(rate, self._tokens + (now - self._tokens_at) * rate)
+        self._tokens_at = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def closed(self, connection: Connection) -> None:
+        self.driver.counters.connections_closed += 1
+        self.driver.connections.pop(connection.id, None)
+        self.driver.changed()
+        left = self.per_address[connection.address] - 1
+        if left:
+            self.per_address[connection.address] = left
+        else:
+            del self.per_address[connection.address]
+
+    # -- who is it ---------------------------------------------------------------------------------------------------
+
+    def ask(self, connection: Connection, packet: Connect) -> None:
+        """Find out whether a client is who it says it is."""
+        task = self.loop.create_task(self._ask(connection, packet))
+        self._asking[task] = None
+        task.add_done_callback(self._asked)
+
+    def _asked(self, task: asyncio.Task[None]) -> None:
+        del self._asking[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a client could not be admitted", exc_info=error)
+
+    async def _ask(self, connection: Connection, packet: Connect) -> None:
+        admission = await self.gate.admit(
+            packet.user,
+            packet.password,
+            client=packet.client_id,
+            address=connection.address,
+            certified=connection.certified(),
+        )
+        if admission.reason:
+            connection.not_admitted(Reason(admission.reason), admission.sentence)
+        else:
+            connection.admitted(packet, admission.user or "")
+
+    # -- rounds ------------------------------------------------------------------------------------------------------
+
+    def _go_round(self) -> None:
+        """Bad inputs 5, 6: who says nothing, says it too slowly, or reads nothing."""
+        now, limits = self.loop.time(), self.limits
+        self._rounds = self.loop.call_later(ROUNDS_S, self._go_round)
+        lag = self.loop.time() - now
+        self.driver.counters.loop_lag.observe(max(0.0, lag))
+        for connection in list(self.driver.connections.values()):
+            if connection.state is State.CONNECTED:
+                session = connection.session
+                if session is None:
+                    continue
+                if connection.choked and self._reads_nothing(connection, now):
+                    connection.abandon(f"it read nothing for {limits.stall_ms / 1000:g} s")
+                elif session.keep_alive_s and now - connection.heard_at > 1.5 * session.keep_alive_s:
+                    if connection.waits_for is None and not connection.held:
+                        connection.fail(Reason.KEEP_ALIVE_TIMEOUT, "nothing was heard for too long")  # [MQTT-3.1.2-22]
+                elif connection.rest is not None and connection.waits_for is None:
+                    if now - connection.rest_since > limits.packet_s:
+                        connection.fail(Reason.KEEP_ALIVE_TIMEOUT, "a packet took too long to arrive")
+            elif connection.state is State.WAITING and now - connection.opened_at > limits.connect_s:
+                connection.say_goodbye(f"no CONNECT within {limits.connect_s:g} s")
+
+    def _reads_nothing(self, connection: Connection, now: float) -> bool:
+        """Bad input 13: a client that takes nothing at all does not keep its place for ever; its queue stays."""
+        size = connection.transport.get_write_buffer_size()
+        if size < connection.choked_bytes:
+            connection.choked_bytes, connection.choked_at = size, now
+        return now - connection.choked_at > self.limits.stall_ms / 1000

@@ -1,0 +1,261 @@
+"""The driver: tells the core facts, performs its orders on sockets and disk, and keeps its time.
+
+Theory of operation. Effects are performed at once, in order, until a `Persist`: its writes go to the disk's own thread,
+and every effect after it, of this step and of later ones, is *held* until they are safe. Whatever gathers meanwhile is
+written as one: that is the group commit. A connection knows how many of its own steps are held (`held`), so that the
+fast path does not overtake them, and stops being read from when they become many.
+
+Time. The core's clock is the wall clock of the start plus what the monotonic clock says since: setting the wall clock
+expires, reorders and loses nothing (P9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from latecomer.core.broker import Broker
+from latecomer.core.effects import Close, Disconnect, Effect, Note, Persist, Send, Spread, Transmit
+from latecomer.core.inputs import Input, RunOpened, Started, Woken
+from latecomer.messages.link import Publication
+from latecomer.model.event import Event
+from latecomer.model.ids import EventId, Instant
+from latecomer.model.record import Kind, Record
+from latecomer.runtime.disk import Disk, DiskFull, Durability
+from latecomer.runtime.fastpath import FastPath
+from latecomer.runtime.metrics import Counters
+
+if TYPE_CHECKING:
+    from latecomer.runtime.connection import Connection
+    from latecomer.runtime.journal import Journal
+    from latecomer.runtime.links import Links
+
+HELD_MAX = 64
+"""Steps of one connection that may wait for the disk before it is no longer read from."""
+FULL_RETRY_S = 0.25
+SWEEP_S = 0.5
+
+log = logging.getLogger("latecomer")
+
+
+class Driver:
+    """Owns a core, and everything the core must not know of."""
+
+    def __init__(
+        self,
+        core: Broker,
+        disk: Disk,
+        counters: Counters,
+        journal: Journal | None,
+        clock: Callable[[], Instant],
+        packet_max: int,
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self.core = core
+        self.disk = disk
+        self.counters = counters
+        self.journal = journal
+        self.now = clock
+        self.packet_max = packet_max
+        self.failed = failed
+        """Called when the disk cannot be trusted any more."""
+        self.loop = asyncio.get_running_loop()
+        self.connections: dict[int, Connection] = {}
+        self.links: Links | None = None
+        self.fastpath = FastPath(self)
+        self.generation = 0
+        """Grows whenever something changed that plans are made from."""
+        self.durable = disk.durability is not Durability.NONE
+        self.full = False
+        """The disk has no room: nothing new is taken that would need some."""
+        self.writing = False
+        self.held: deque[Effect | Connection] = deque()
+        """Effects that wait for the disk; a connection marks the end of one of its steps."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: Instant = 0
+        self._routes_seen: object = None
+        self._perform_table: dict[type, Callable[[Any], None]] = {
+            Transmit: self._transmit,
+            Close: self._close,
+            Send: self._send,
+            Disconnect: self._disconnect,
+            Spread: self._spread,
+            Note: self._note,
+        }
+        disk.deliver = self.loop.call_soon_threadsafe
+
+    def start(self) -> None:
+        self.tell(Started())
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # -- facts -----------------------------------------------------------------------------------------------------------
+
+    def tell(self, fact: Input) -> None:
+        """Tell the core a fact, and do what follows from it."""
+        effects = self.core.step(self.now(), fact)
+        if self.writing:
+            self.held.extend(effects)
+        elif effects:
+            self._perform(effects)
+        self._keep_time()
+
+    def tell_from(self, connection: Connection, fact: Input) -> None:
+        """The same for a fact from a client, whose later facts must not overtake it."""
+        effects = self.core.step(self.now(), fact)
+        if not self.writing:
+            self._perform(effects)
+        else:
+            self.held.extend(effects)
+        if self.writing:
+            self.held.append(connection)
+            connection.held += 1
+            if connection.held == HELD_MAX:
+                connection.pause()
+        self._keep_time()
+
+    def changed(self) -> None:
+        """Plans are void."""
+        self.generation += 1
+
+    def _keep_time(self) -> None:
+        due = self.core.deadline()
+        if due is None or (self._timer is not None and self._timer_at <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self.loop.call_later(max(0.0, (due - self.now()) / 1_000_000), self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self.tell(Woken())
+
+    # -- effects -----------------------------------------------------------------------------------------------------------
+
+    def _perform(self, effects: list[Effect]) -> None:
+        if not effects:
+            return
+        first = effects[0]
+        table = self._perform_table
+        if type(first) is Persist:
+            if self.durable:
+                self.held.extend(effects)
+                self._commit()
+                return
+            effects = effects[1:]
+        for effect in effects:
+            table[type(effect)](effect)
+
+    def _commit(self) -> None:
+        """Write everything that waits as one, then perform what waited for it."""
+        ready: list[Effect | Connection] = []
+        writes: list[Any] = []
+        held, self.held = self.held, deque()
+        before: list[Effect | Connection] = []
+        for effect in held:
+            if type(effect) is Persist:
+                writes += effect.writes
+            elif writes:
+                ready.append(effect)
+            else:
+                before.append(effect)
+        self._perform_held(before)
+        if not writes:
+            return
+        self.writing = True
+        self._submit(writes, ready)
+
+    def _submit(self, writes: list[Any], ready: list[Effect | Connection]) -> None:
+        begun = time.perf_counter()
+
+        def done(error: Exception | None) -> None:
+            if error is None:
+                self.counters.commits.observe(time.perf_counter() - begun)
+                self.counters.committed_rows += len(writes)
+                self.full = False
+                self.writing = False
+                self._perform_held(ready)
+                if self.held and not self.writing:
+                    self._commit()
+            elif isinstance(error, DiskFull):
+                if not self.full:
+                    log.error("%s: publications that must be kept are refused until there is room", error)
+                self.full = True
+                self.loop.call_later(FULL_RETRY_S, self._submit, writes, ready)
+            else:
+                self.failed(error)
+
+        self.disk.submit(writes, done)
+
+    def _perform_held(self, effects: list[Effect | Connection]) -> None:
+        table = self._perform_table
+        for effect in effects:
+            perform = table.get(type(effect))
+            if perform is not None:
+                perform(effect)
+            else:
+                self._stepped(effect)  # type: ignore[arg-type]
+
+    @staticmethod
+    def _stepped(connection: Connection) -> None:
+        connection.held -= 1
+        if connection.held == HELD_MAX - 1:
+            connection.unpause()
+
+    def _transmit(self, effect: Transmit) -> None:
+        connection = self.connections.get(effect.connection)
+        if connection is not None:
+            connection.send(effect.packets)
+
+    def _close(self, effect: Close) -> None:
+        connection = self.connections.get(effect.connection)
+        if connection is not None:
+            connection.say_goodbye(effect.problem)
+
+    def _send(self, effect: Send) -> None:
+        if self.links is not None:
+            self.links.send(effect.peer, effect.connection, effect.frames)
+
+    def _disconnect(self, effect: Disconnect) -> None:
+        if self.links is not None:
+            self.links.disconnect(effect.peer, effect.connection, effect.reason)
+
+    def _spread(self, effect: Spread) -> None:
+        odd = self.fastpath.spread(effect.peer, effect.run)
+        if odd:
+            id, now = EventId(effect.run.origin, 0, 0), self.now()
+            publications = [
+                Publication(Event(id, packet.topic, effect.run.publisher, now, False, {}, packet.payload, 0))
+                for packet in odd
+            ]
+            self.tell(RunOpened(effect.peer, publications))
+
+    def _note(self, effect: Note) -> None:
+        record = effect.record
+        kind = record.kind
+        if kind in _TELLING:
+            self._tell_tale(record)
+        if self.journal is not None:
+            self.journal.note(record)
+
+    def _tell_tale(self, record: Record) -> None:
+        """Records that an operator reads or counts."""
+        if record.kind is Kind.DROPPED:
+            self.counters.drop(record.detail)
+        elif record.kind is Kind.REFUSED:
+            self.counters.refuse(record.detail.partition(":")[0][:80])
+            log.info("refused %s %s: %s", record.client, record.topic or record.filter, record.detail)
+        elif record.kind is Kind.REJECTED:
+            log.warning("link to %s rejected: %s", record.peer, record.detail)
+        elif record.kind is Kind.LINKED or record.kind is Kind.UNLINKED:
+            log.info("link to %s %s", record.peer, "up" if record.kind is Kind.LINKED else "down")
+
+
+_TELLING = frozenset((Kind.DROPPED, Kind.REFUSED, Kind.REJECTED, Kind.LINKED, Kind.UNLINKED))

@@ -1,0 +1,292 @@
+"""A broker as a process: settings in, sockets and disk open, until somebody wants it to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from latecomer.core.broker import Broker
+from latecomer.core.inputs import MqttFailed, RulesChanged
+from latecomer.core.session.limits import SessionLimits
+from latecomer.core.tables import TABLES
+from latecomer.eventlog import EventLogError
+from latecomer.messages.mqtt import V5, Disconnect, Packet, Properties, Reason
+from latecomer.model.errors import LatecomerError, SettingsError
+from latecomer.model.ids import ClientId, Instant
+from latecomer.runtime.admin import Admin
+from latecomer.runtime.disk import Disk, Durability
+from latecomer.runtime.door import Door
+from latecomer.runtime.driver import Driver
+from latecomer.runtime.journal import Journal, Keep
+from latecomer.runtime.links import Links
+from latecomer.runtime.metrics import Counters
+from latecomer.runtime.security import Gate, admin_token, link_secret
+from latecomer.runtime.settings import Limits, Listener, Settings
+from latecomer.runtime.tls import link_tls, listener_context
+from latecomer.runtime.views import Views
+from latecomer.runtime.websocket import WebSocketProtocol
+from latecomer.wire.mqtt import encode
+
+FILES_APART = 100
+"""Open files that are no client's connection."""
+RELOAD_S = 1.0
+"""How often users and rules are looked at: a revoked right is gone within this (bad input 19)."""
+
+log = logging.getLogger("latecomer")
+
+
+class Stopped(LatecomerError):
+    """The broker stopped by itself; the sentence says why."""
+
+
+def measure(packet: Packet, version: int) -> int:
+    return len(encode(packet, version))
+
+
+class GateAccess:
+    """What the core asks about rights, answered by the rules that are in force now."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+
+    def client_problem(self, user: str, client: ClientId) -> str | None:
+        return self.gate.rules.pattern_problem(user or None, client)
+
+    def may_publish(self, user: str, client: ClientId, topic: str) -> bool:
+        return self.gate.rules.may_publish(user or None, client, topic)
+
+    def may_subscribe(self, user: str, client: ClientId, topic_filter: str) -> bool:
+        return self.gate.rules.may_subscribe(user or None, client, topic_filter)
+
+    def may_receive(self, user: str, client: ClientId, topic: str) -> bool:
+        return self.gate.rules.may_receive(user or None, client, topic)
+
+
+def session_limits(limits: Limits) -> SessionLimits:
+    """The limits that the core keeps."""
+    return SessionLimits(
+        packet_bytes=limits.packet_bytes,
+        topic_levels=limits.topic_levels,
+        topic_bytes=limits.topic_bytes,
+        subscriptions_per_client=limits.subscriptions_per_client,
+        wildcards_per_filter=limits.wildcards_per_filter,
+        receive_maximum=limits.receive_maximum,
+        topic_alias_maximum=limits.topic_alias_max,
+        inflight=limits.inflight,
+        queue_messages=limits.queue_messages,
+        queue_bytes=limits.queue_bytes,
+        retained_messages=limits.retained_messages,
+        retained_bytes=limits.retained_bytes,
+        retained_per_user=limits.retained_per_user,
+        retained_bytes_per_user=limits.retained_bytes_per_user,
+        sessions=limits.sessions,
+        sessions_per_user=limits.sessions_per_user,
+        session_expiry_max_s=limits.session_expiry_max_s,
+        keep_alive_max_s=limits.keep_alive_max_s,
+        keep_alive_longer_for_311=limits.keep_alive_allow_longer,
+    )
+
+
+class Node:
+    """One running broker."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.stopping = asyncio.Event()
+        self.failure: Exception | None = None
+        self.gate = Gate(settings.access)
+        self.counters = Counters()
+        self.disk = Disk.open(settings.broker.data, TABLES, Durability(settings.broker.durability))
+        self.clock = steady_clock()
+        self.journal: Journal | None = None
+        if settings.event_log.enabled:
+            log_settings = settings.event_log
+            self.journal = Journal(
+                settings.events,
+                settings.broker.id,
+                self.disk.boot,
+                rows_max=log_settings.segment_rows,
+                seconds_max=log_settings.segment_s,
+                keep=Keep(segments=log_settings.keep_segments),
+            )
+        core_settings = settings.core_settings()
+        core_settings.check()
+        self.core = Broker(
+            settings.broker.id,
+            core_settings,
+            settings.neighbours(),
+            self.disk.boot,
+            self.disk.take(),
+            limits=session_limits(settings.limits),
+            access=GateAccess(self.gate),
+            durability=settings.broker.durability,
+            measure=measure,
+        )
+        self.driver = Driver(
+            self.core, self.disk, self.counters, self.journal, self.clock, settings.limits.packet_bytes, self._failed
+        )
+        self.core.routes.cleared = self.driver.changed
+        self.door = Door(self.driver, self.gate, settings.limits, connections_max(settings.limits.connections))
+        self.links = Links(self.driver, settings.link, link_secret(settings.link), link_tls(settings.link))
+        self.driver.links = self.links
+        self.views = Views(self)
+        self.admin = Admin(self.views, admin_token(settings), settings.admin.hosts, settings.admin.origins)
+        self.servers: list[asyncio.Server] = []
+        self.addresses: list[str] = []
+        self._reloading: asyncio.TimerHandle | None = None
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open every door; afterwards clients are served."""
+        for table, group, key, why in ((p.table, p.group, p.key, p.why) for p in self.disk.problems):
+            log.error("a damaged row of %s (%s, %s) was set aside: %s", table, group, key, why)
+        self.driver.start()
+        await self.links.start()
+        for position, listener in enumerate(self.settings.listening()):
+            await self._listen(listener, f"listeners[{position}]")
+        if self.settings.admin.enabled:
+            admin = self.settings.admin
+            port = await self.admin.start(admin.host, admin.port)
+            self.addresses.append(f"admin http://{admin.host}:{port}")
+        self._reloading = asyncio.get_running_loop().call_later(RELOAD_S, self._reload)
+
+    async def run(self, ready: Callable[[Node], None]) -> None:
+        """Serve until a signal comes, or the disk fails."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.stopping.set)
+        loop.add_signal_handler(signal.SIGHUP, self._reload_now)
+        try:
+            await self.start()
+            ready(self)
+            await self.stopping.wait()
+        finally:
+            await self.stop()
+        if self.failure is not None:
+            raise Stopped(f"the disk failed: {self.failure}; what was acknowledged is safe, restart the broker")
+
+    async def stop(self) -> None:
+        """Say goodbye to everybody, and make everything safe."""
+        if self._reloading is not None:
+            self._reloading.cancel()
+        for server in self.servers:
+            server.close()
+        await self.admin.stop()
+        self.door.stop()
+        for connection in list(self.driver.connections.values()):
+            if connection.session is not None and connection.version == V5:
+                goodbye = Disconnect(Reason.SERVER_SHUTTING_DOWN, Properties(reason_string="the broker is stopping"))
+                connection.send([goodbye])
+            connection.session = None  # its will is published when the broker is back [MQTT-3.1.2.5]
+            connection.transport.close()
+        await asyncio.sleep(0.05)
+        await self.links.stop()
+        self.driver.stop()
+        if self.failure is None:
+            await asyncio.get_running_loop().run_in_executor(None, self.disk.close)
+        if self.journal is not None:
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, self.journal.close)
+            except EventLogError as error:
+                log.error("%s", error)
+        self.gate.close()
+
+    def _failed(self, error: Exception) -> None:
+        """A disk that failed cannot be trusted: stop, acknowledge nothing more."""
+        log.critical("the disk failed: %s", error)
+        self.failure = error
+        self.stopping.set()
+
+    # -- listeners -----------------------------------------------------------------------------------------------------
+
+    async def _listen(self, listener: Listener, key: str) -> None:
+        loop = asyncio.get_running_loop()
+        context = listener_context(listener, key) if listener.encrypted else None
+        door, limits = self.door, self.settings.limits
+
+        def plain() -> asyncio.Protocol:
+            return door.connection(listener.kind)
+
+        def web() -> asyncio.Protocol:
+            return WebSocketProtocol(
+                plain,
+                listener.path,
+                listener.origins,
+                limits.packet_bytes + 1024,
+                limits.connect_s,
+                refused=self.counters.refuse,
+            )
+
+        try:
+            server = await loop.create_server(
+                web if listener.kind in ("ws", "wss") else plain,
+                listener.host,
+                listener.number,
+                ssl=context,
+                backlog=1024,
+            )
+        except OSError as error:
+            problem = f"cannot listen on {listener.host}, port {listener.number}: {error.strerror or error}"
+            raise SettingsError(f"{key}.port", f"{problem}; choose another one") from None
+        self.servers.append(server)
+        port = server.sockets[0].getsockname()[1]
+        scheme = {"tcp": "mqtt", "tls": "mqtts", "ws": "ws", "wss": "wss"}[listener.kind]
+        path = listener.path if listener.kind in ("ws", "wss") else ""
+        self.addresses.append(f"{scheme}://{listener.host}:{port}{path}")
+
+    # -- rights ----------------------------------------------------------------------------------------------------------
+
+    def _reload(self) -> None:
+        self._reloading = asyncio.get_running_loop().call_later(RELOAD_S, self._reload)
+        self._reload_now()
+
+    def _reload_now(self) -> None:
+        try:
+            changed = self.gate.reload_if_changed()
+        except LatecomerError as error:
+            log.error("%s; what was in force stays in force", error)
+            return
+        if changed:
+            self.apply_rights()
+
+    def apply_rights(self) -> None:
+        """Bad input 19: users who are gone are gone, and what is no longer allowed is taken back."""
+        log.info("users and rules were read again")
+        self.driver.tell(RulesChanged())
+        self.driver.changed()
+        users = self.gate.users
+        for connection in list(self.driver.connections.values()):
+            session = connection.session
+            if session is not None and users is not None and session.user and session.user not in users:
+                reason, problem = Reason.NOT_AUTHORIZED, "this user is no longer known"
+                self.driver.tell(MqttFailed(connection.id, reason, problem))
+
+
+def steady_clock() -> Callable[[], Instant]:
+    """Microseconds since 1970 at the start, and from then on as the monotonic clock goes."""
+    offset_ns = time.time_ns() - time.monotonic_ns()
+    monotonic_ns = time.monotonic_ns
+
+    def now() -> Instant:
+        return (monotonic_ns() + offset_ns) // 1000
+
+    return now
+
+
+def connections_max(wanted: int) -> int:
+    """As many as asked for, or as the system's limit on open files allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted + FILES_APART:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, wanted + FILES_APART), hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    allowed = min(wanted, max(1, soft - FILES_APART))
+    if allowed < wanted:
+        log.warning("limits.connections: the limit on open files allows %d connections only", allowed)
+    return allowed

@@ -1,0 +1,194 @@
+"""What a node tells operators: the answers of the admin API, read off the broker when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from latecomer import __version__
+from latecomer.core.inputs import MqttFailed
+from latecomer.core.session.state import Session
+from latecomer.messages.mqtt import V5, Reason
+from latecomer.model.ids import ClientId
+from latecomer.runtime.admin import (
+    ClientView,
+    Health,
+    LinkView,
+    Overview,
+    Page,
+    RetainedView,
+    SubscriptionView,
+    TreeView,
+    page_of,
+)
+from latecomer.runtime.metrics import render
+
+if TYPE_CHECKING:
+    from latecomer.runtime.node import Node
+
+
+class Views:
+    """A node as the admin API sees it."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.core = node.core
+        self.started_us = node.clock()
+
+    def health(self) -> Health:
+        node, problems = self.node, []
+        if node.failure is not None:
+            problems.append(f"the disk failed: {node.failure}")
+        if node.driver.full:
+            problems.append("the disk is full: make room")
+        if problems:
+            return Health("failing", tuple(problems))
+        if node.journal is not None and node.journal.problem:
+            problems.append(node.journal.problem)
+        return Health(
+            "ok" if self.core.interest.ready or not self.core.neighbours.links else "starting", tuple(problems)
+        )
+
+    def metrics(self) -> bytes:
+        node, core = self.node, self.core
+        sessions = core.sessions.by_client.values()
+        journal = node.journal
+        if journal is not None:
+            node.counters.journal_records = journal.written
+            node.counters.journal_dropped = journal.dropped
+            node.counters.journal_failures = journal.failures
+        tree = core.interest.tree
+        gauges = {
+            "uptime_seconds": (node.clock() - self.started_us) / 1_000_000,
+            "connections": len(node.driver.connections),
+            "sessions": len(core.sessions.by_client),
+            "subscriptions": sum(len(session.subscriptions) for session in sessions),
+            "retained_messages": len(core.retained.events),
+            "retained_bytes": core.retained.size,
+            "queue_messages": sum(len(session.queue) for session in sessions),
+            "queue_bytes": sum(session.queue_bytes for session in sessions),
+            "outbox_messages": len(core.events.outbox.entries),
+            "links_up": len(core.neighbours.up()),
+            "tree_members": len(tree.parent) if tree is not None else 0,
+            "tree_ready": int(core.interest.ready),
+            "journal_waiting_records": journal.waiting if journal is not None else 0,
+            "journal_failing": int(bool(journal is not None and journal.problem)),
+        }
+        return render(node.counters, gauges)
+
+    def overview(self) -> Overview:
+        node, core = self.node, self.core
+        tree = core.interest.tree
+        sessions = core.sessions.by_client.values()
+        return Overview(
+            core.id,
+            core.settings.network,
+            __version__,
+            core.orders.boot,
+            (node.clock() - self.started_us) / 1_000_000,
+            node.settings.broker.durability,
+            TreeView(
+                tree.version if tree is not None else "",
+                core.interest.ready,
+                tuple(tree.parent) if tree is not None else (),
+            ),
+            tuple(self.links()),
+            {
+                "connections": len(node.driver.connections),
+                "sessions": len(core.sessions.by_client),
+                "subscriptions": sum(len(session.subscriptions) for session in sessions),
+                "retained_messages": len(core.retained.events),
+                "queue_messages": sum(len(session.queue) for session in sessions),
+                "outbox_messages": len(core.events.outbox.entries),
+            },
+        )
+
+    def clients(self, after: str, limit: int) -> Page[ClientView]:
+        names, following = page_of(self.core.sessions.by_client, after, limit)
+        return Page(tuple(self._client(self.core.sessions.by_client[name]) for name in names), following)
+
+    def client(self, client: ClientId) -> ClientView | None:
+        session = self.core.sessions.by_client.get(client)
+        return None if session is None else self._client(session)
+
+    def _client(self, session: Session) -> ClientView:
+        connection = self.node.driver.connections.get(session.connection)
+        return ClientView(
+            session.client,
+            connection is not None,
+            session.user,
+            connection.address if connection is not None else "",
+            connection.transport_name if connection is not None else "",
+            "5" if session.version == V5 else "3.1.1",
+            not session.durable,
+            session.keep_alive_s,
+            session.expiry_s,
+            session.away_since,
+            len(session.subscriptions),
+            len(session.queue),
+            session.queue_bytes,
+            len(session.inflight) + session.leased,
+        )
+
+    def subscriptions(self, after: str, limit: int) -> Page[SubscriptionView]:
+        found = {
+            f"{session.client}\0{subscription.text}": (session, subscription)
+            for session in self.core.sessions.by_client.values()
+            for subscription in session.subscriptions.values()
+        }
+        keys, following = page_of(found, after, limit)
+        views = []
+        for key in keys:
+            session, subscription = found[key]
+            where = subscription.filter.where
+            content = "" if where is None else str(where)
+            topic = subscription.filter.topic
+            views.append(SubscriptionView(session.client, topic, subscription.qos, content, subscription.group))
+        return Page(tuple(views), following)
+
+    def retained(self, after: str, limit: int) -> Page[RetainedView]:
+        events = self.core.retained.events
+        topics, following = page_of(events, after, limit)
+        views = [
+            RetainedView(topic, events[topic].qos, len(events[topic].payload), events[topic].published_us)
+            for topic in topics
+        ]
+        return Page(tuple(views), following)
+
+    def links(self) -> Sequence[LinkView]:
+        node, core = self.node, self.core
+        views = []
+        for peer, link in core.neighbours.links.items():
+            counters = node.counters.link(peer)
+            connection = node.links.current.get(peer)
+            views.append(
+                LinkView(
+                    peer,
+                    "up" if link.up and link.connected else "held" if link.up else "down",
+                    connection.address if connection is not None else "",
+                    link.cost_us,
+                    peer in core.interest.peers,
+                    counters.frames_in,
+                    counters.frames_out,
+                    counters.bytes_in,
+                    counters.bytes_out,
+                    len(link.unacked),
+                    "" if connection is not None else node.links.problems.get(peer, ""),
+                )
+            )
+        return views
+
+    def disconnect(self, client: ClientId, reason: str) -> bool:
+        session = self.core.sessions.by_client.get(client)
+        if session is None or not session.connection:
+            return False
+        self.node.driver.tell(MqttFailed(session.connection, Reason.ADMINISTRATIVE_ACTION, reason))
+        return True
+
+    async def reload(self) -> str:
+        self.node.gate.reload_if_changed()
+        self.node.apply_rights()
+        return "users and rules are in force as their files say"
+
+    def shutdown(self) -> None:
+        self.node.stopping.set()

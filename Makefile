@@ -9,10 +9,11 @@ SEEDS ?= 100000
 START ?= 0
 JOBS  ?= $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
 RUNS  ?= 1000000
+BENCH ?= simulator broker
 ARGS  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test soak bench fuzz format lock clean
+.PHONY: help setup demo check test soak bench fuzz format docs lock clean
 
 help: ## list the verbs
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,16 +43,20 @@ test: check ## check, then every test (ARGS="-k name -n 0" picks and steps)
 soak: setup ## fault seeds in bulk on all cores (SEEDS=100000 START=0 JOBS=cores)
 	@$(BIN)/latecomer soak --seeds $(SEEDS) --start $(START) --jobs $(JOBS)
 
-bench: setup ## the simulator's speed, side by side with its peer
-	@$(BIN)/python bench/simulator.py $(ARGS)
+bench: setup ## speed beside peers (BENCH="simulator broker"; ARGS go to both, so pick one)
+	@for bench in $(BENCH); do $(BIN)/python -m bench.$$bench $(ARGS) || exit $$?; done
 
 fuzz: setup ## hostile bytes against the wire, guided by coverage (RUNS=1000000)
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || { echo "fuzzing needs atheris, which exists for Linux on x86-64 only"; exit 1; }
 	@$(BIN)/python tests/fuzz/link.py -runs=$(RUNS) $(ARGS)
+	@$(BIN)/python tests/fuzz/mqtt.py -runs=$(RUNS) $(ARGS)
 
 format: setup ## put the code in shape
 	$(BIN)/ruff format --quiet .
 	$(BIN)/ruff check --quiet --fix .
+
+docs: setup ## write the pages that are made from the code
+	$(BIN)/python -m latecomer.cli.settings_page docs
 
 lock: ## write requirements.lock anew (ARGS=--upgrade takes the newest of everything)
 	@test -x $(BIN)/uv || $(MAKE) --no-print-directory setup

@@ -9,11 +9,11 @@ import pytest
 
 from latecomer.core.routing import Hierarchy
 from latecomer.model.errors import SettingsError
+from latecomer.model.toml_lines import find_lines
+from latecomer.model.toml_text import SIZE_MAX
 from latecomer.sim.durations import read_duration, show_duration
 from latecomer.sim.scenario import Crash, Publish
 from latecomer.sim.scenario_check import Prepared, load, loads
-from latecomer.sim.scenario_file import SIZE_MAX
-from latecomer.sim.toml_lines import find_lines
 
 ROOT = Path(__file__).parents[2]
 

@@ -20,17 +20,27 @@ from typing import Annotated, NoReturn
 import typer
 
 from latecomer import __version__
+from latecomer.cli.broker import broker
 from latecomer.cli.demo import demo
+from latecomer.cli.pub import pub
 from latecomer.cli.simulate import simulate
 from latecomer.cli.soak import soak_verb
+from latecomer.cli.sub import sub
+from latecomer.cli.up import up
+from latecomer.cli.user import user
 from latecomer.model.errors import LatecomerError
 
-Verb = Callable[..., None]
+Verb = Callable[..., None] | typer.Typer
 
 NO, CANNOT, INTERRUPTED = 1, 2, 130
 
 VERBS: list[tuple[str, Verb]] = [
+    ("broker", broker),
     ("demo", demo),
+    ("pub", pub),
+    ("sub", sub),
+    ("up", up),
+    ("user", user),
     ("simulate", simulate),
     ("soak", soak_verb),
 ]
@@ -69,7 +79,10 @@ def application(verbs: Sequence[tuple[str, Verb]]) -> typer.Typer:
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.callback(invoke_without_command=True)(latecomer)
     for name, verb in verbs:
-        app.command(name)(verb)
+        if isinstance(verb, typer.Typer):
+            app.add_typer(verb, name=name)
+        else:
+            app.command(name)(verb)
     return app
 
 

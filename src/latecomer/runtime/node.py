@@ -25,6 +25,7 @@ from latecomer.runtime.driver import Driver
 from latecomer.runtime.journal import Journal, Keep
 from latecomer.runtime.links import Links
 from latecomer.runtime.metrics import Counters
+from latecomer.runtime.private_files import private_directory
 from latecomer.runtime.security import Gate, admin_token, link_secret
 from latecomer.runtime.settings import Limits, Listener, Settings
 from latecomer.runtime.tls import link_tls, listener_context
@@ -99,6 +100,7 @@ class Node:
         self.settings = settings
         self.stopping = asyncio.Event()
         self.failure: Exception | None = None
+        private_directory(settings.broker.data, "broker.data")
         self.gate = Gate(settings.access)
         self.counters = Counters()
         self.disk = Disk.open(settings.broker.data, TABLES, Durability(settings.broker.durability))

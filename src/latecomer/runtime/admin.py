@@ -1,0 +1,454 @@
+"""The admin API: what operators and the dashboard ask a broker over HTTP, on the broker's own event loop.
+
+Theory of operation. Requests pass three gates before anything is answered. `Host` must be a name under which the API
+may be addressed, which keeps web pages out whose name was pointed at this machine; `Origin`, which browsers add, must
+be a known site; and everything under `/api` needs the bearer token, in the header only, so that no browser ever sends
+it by itself. Answers are JSON made of frozen structs, errors are `{"problem": sentence}`.
+
+What is told and done is the node's business: it is `Administered`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import json
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from heapq import nsmallest
+from typing import Annotated, Any, Generic, Literal, NoReturn, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+from aiohttp import web
+
+from latecomer.model.errors import LatecomerError, SettingsError
+from latecomer.model.ids import BrokerId, ClientId
+from latecomer.runtime.metrics import CONTENT_TYPE
+
+BODY_MAX = 1 << 20
+LIMIT_MAX = 1000
+LIMIT_DEFAULT = 100
+TOKEN_MIN = 16
+BODY_S = 10
+"""How long a body may take to arrive."""
+
+HEADERS: Mapping[str, str] = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
+    ),
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Server": "latecomer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""On every answer. There is no CORS header: pages of other sites may not read anything."""
+
+T = TypeVar("T")
+B = TypeVar("B")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_log = logging.getLogger(__name__)
+
+
+# --- what is told ---
+
+
+class Health(msgspec.Struct, frozen=True):
+    """`failing` means that the broker needs help; the sentences say which."""
+
+    status: Literal["ok", "starting", "failing"]
+    problems: tuple[str, ...] = ()
+
+
+class TreeView(msgspec.Struct, frozen=True):
+    version: str
+    ready: bool
+    members: tuple[BrokerId, ...]
+
+
+class LinkView(msgspec.Struct, frozen=True):
+    """A neighbour. `held` is a session that waits for its connection to come back."""
+
+    peer: BrokerId
+    state: Literal["up", "held", "down"]
+    address: str = ""
+    cost_us: int = 0
+    in_tree: bool = False
+    frames_in: int = 0
+    frames_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    waiting_frames: int = 0
+    """Sent, and not acknowledged."""
+    problem: str = ""
+    """Why there is no connection."""
+
+
+class Overview(msgspec.Struct, frozen=True):
+    broker: BrokerId
+    network: str
+    version: str
+    boot: int
+    uptime_s: float
+    durability: str
+    tree: TreeView
+    links: tuple[LinkView, ...]
+    counts: dict[str, int]
+    """Clients, sessions, subscriptions, retained messages and so on."""
+
+
+class ClientView(msgspec.Struct, frozen=True):
+    """A client's session, connected or not. Instants are microseconds since 1970, 0 if there is none."""
+
+    id: ClientId
+    connected: bool
+    user: str = ""
+    address: str = ""
+    transport: str = ""
+    protocol: str = ""
+    clean_start: bool = False
+    keep_alive_s: int = 0
+    expiry_s: int = 0
+    since_us: int = 0
+    """When it connected or left."""
+    subscriptions: int = 0
+    queue_messages: int = 0
+    queue_bytes: int = 0
+    in_flight: int = 0
+
+
+class SubscriptionView(msgspec.Struct, frozen=True):
+    client: ClientId
+    filter: str
+    qos: int
+    content: str = ""
+    share: str = ""
+
+
+class RetainedView(msgspec.Struct, frozen=True):
+    topic: str
+    qos: int
+    bytes: int
+    at_us: int = 0
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """A part of a long list; `next` is the `after` of the next part, and empty if there is none."""
+
+    items: tuple[T, ...]
+    next: str = ""
+
+
+def page_of(keys: Iterable[str], after: str, limit: int) -> tuple[list[str], str]:
+    """The keys of one part, sorted, and the `after` of the next: looks at all keys, but sorts only a few."""
+    found = nsmallest(limit + 1, (key for key in keys if key > after))
+    return found[:limit], found[limit - 1] if len(found) > limit else ""
+
+
+class Administered(Protocol):
+    """What the API asks of a node. Calls happen on the event loop and must not take long.
+
+    `after` and `limit` choose a part of a list, see `page_of`; `after` is empty at first. A `LatecomerError` is
+    the operator's to read, and becomes an answer.
+    """
+
+    def health(self) -> Health: ...
+
+    def metrics(self) -> bytes: ...
+
+    def overview(self) -> Overview: ...
+
+    def clients(self, after: str, limit: int) -> Page[ClientView]: ...
+
+    def client(self, client: ClientId) -> ClientView | None: ...
+
+    def subscriptions(self, after: str, limit: int) -> Page[SubscriptionView]: ...
+
+    def retained(self, after: str, limit: int) -> Page[RetainedView]: ...
+
+    def links(self) -> Sequence[LinkView]: ...
+
+    def disconnect(self, client: ClientId, reason: str) -> bool:
+        """End a client's connection, telling it the reason; False if there is none."""
+        ...
+
+    async def reload(self) -> str:
+        """Read users and rules again; a sentence that says what is now in force."""
+        ...
+
+    def shutdown(self) -> None:
+        """Begin to stop; returns at once."""
+        ...
+
+
+# --- what is asked ---
+
+
+class Disconnect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    client: Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
+    reason: Annotated[str, msgspec.Meta(max_length=1000)] = "an operator has closed the connection"
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a command that needs no words."""
+
+
+# --- the server ---
+
+
+class Admin:
+    """Serves the API of one node.
+
+    `hosts` are the names under which it may be addressed, without port; `origins` the sites whose pages may call it,
+    besides its own. `/metrics` needs no token from this machine itself, and from nowhere with `metrics_public`.
+    """
+
+    def __init__(
+        self,
+        node: Administered,
+        token: str,
+        hosts: Sequence[str] = ("localhost", "127.0.0.1", "::1"),
+        origins: Sequence[str] = (),
+        metrics_public: bool = False,
+    ) -> None:
+        if len(token) < TOKEN_MIN:
+            raise SettingsError("admin.token", f"has fewer than {TOKEN_MIN} characters; use a longer one")
+        self._node = node
+        self._token = token.encode("utf-8", "surrogateescape")
+        self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
+        self._origins = frozenset(origin.lower() for origin in origins)
+        self._metrics_public = metrics_public
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Listen; returns the port, which is another one if 0 was asked for."""
+        assert self._runner is None
+        runner = web.AppRunner(self._application(), access_log=None, keepalive_timeout=15, shutdown_timeout=1)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port, ssl_context=tls).start()
+        except OSError as error:
+            await runner.cleanup()
+            raise SettingsError(
+                "admin.port", f"cannot listen on {host}, port {port}: {error.strerror or error}; choose another one"
+            ) from error
+        self._runner = runner
+        return int(runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop listening, and end what is under way."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    def _application(self) -> web.Application:
+        application = web.Application(middlewares=[self._gate], client_max_size=BODY_MAX)
+        application.on_response_prepare.append(_add_headers)
+        application.add_routes(
+            [
+                web.get("/healthz", self._health),
+                web.get("/metrics", self._metrics),
+                web.get("/api/v1/overview", self._overview),
+                web.get("/api/v1/clients", self._clients),
+                web.get("/api/v1/client", self._client),
+                web.get("/api/v1/subscriptions", self._subscriptions),
+                web.get("/api/v1/retained", self._retained),
+                web.get("/api/v1/links", self._links),
+                web.post("/api/v1/disconnect", self._disconnect),
+                web.post("/api/v1/reload", self._reload),
+                web.post("/api/v1/shutdown", self._shutdown),
+            ]
+        )
+        return application
+
+    # --- the gates ---
+
+    @web.middleware
+    async def _gate(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            self._check_host(request)
+            self._check_origin(request)
+            if not self._is_open(request):
+                self._check_token(request)
+            return await handler(request)
+        except web.HTTPException as error:
+            return _problem(error)
+        except LatecomerError as error:
+            return _json({"problem": str(error)}, status=409)
+        except Exception:
+            _log.exception("the admin API cannot answer %s %r", request.method, request.path)
+            return _json({"problem": "the broker could not answer this; its log says why"}, status=500)
+
+    def _check_host(self, request: web.Request) -> None:
+        """A page of evil.example whose name points at this machine addresses it as evil.example: DNS rebinding."""
+        if _hostname(f"//{request.headers.get('Host', '')}") not in self._hosts:
+            raise web.HTTPMisdirectedRequest(
+                text="this host name is not one of the broker's; use another one, or add it to admin.hosts"
+            )
+
+    def _check_origin(self, request: web.Request) -> None:
+        host = request.headers.get("Host", "").lower()
+        for origin in request.headers.getall("Origin", ()):
+            if origin.lower() not in {f"http://{host}", f"https://{host}"} | self._origins:
+                raise web.HTTPForbidden(text="pages of this site may not ask the broker; add it to admin.origins")
+
+    def _is_open(self, request: web.Request) -> bool:
+        """Whether this is told without a token."""
+        if request.path == "/healthz":
+            return True
+        if request.path == "/metrics":
+            # What a proxy on this machine hands on does not come from this machine.
+            handed_on = "X-Forwarded-For" in request.headers or "Forwarded" in request.headers
+            return self._metrics_public or (_is_loopback(request.remote) and not handed_on)
+        return False
+
+    def _check_token(self, request: web.Request) -> None:
+        given = request.headers.getall("Authorization", ())
+        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        right = hmac.compare_digest(token.strip().encode("utf-8", "surrogateescape"), self._token)
+        if scheme.lower() != "bearer" or not right:
+            raise web.HTTPUnauthorized(
+                text="this needs the header 'Authorization: Bearer' with the admin token of the broker",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+
+    # --- what is asked ---
+
+    async def _health(self, request: web.Request) -> web.Response:
+        health = self._node.health()
+        return _json(health, status=200 if health.status == "ok" else 503)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._node.metrics(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _overview(self, request: web.Request) -> web.Response:
+        return _json(self._node.overview())
+
+    async def _clients(self, request: web.Request) -> web.Response:
+        return _json(self._node.clients(*_part(request)))
+
+    async def _client(self, request: web.Request) -> web.Response:
+        client = request.query.get("id", "")
+        found = self._node.client(client)
+        if found is None:
+            raise web.HTTPNotFound(text=_unknown(client))
+        return _json(found)
+
+    async def _subscriptions(self, request: web.Request) -> web.Response:
+        return _json(self._node.subscriptions(*_part(request)))
+
+    async def _retained(self, request: web.Request) -> web.Response:
+        return _json(self._node.retained(*_part(request)))
+
+    async def _links(self, request: web.Request) -> web.Response:
+        return _json(list(self._node.links()))
+
+    async def _disconnect(self, request: web.Request) -> web.Response:
+        command = await _body(request, Disconnect)
+        if not self._node.disconnect(command.client, command.reason):
+            raise web.HTTPNotFound(text=_unknown(command.client))
+        return _json({"done": "the client is disconnected"})
+
+    async def _reload(self, request: web.Request) -> web.Response:
+        await _body(request, Nothing)
+        return _json({"done": await self._node.reload()})
+
+    async def _shutdown(self, request: web.Request) -> web.Response:
+        await _body(request, Nothing)
+        self._node.shutdown()
+        return _json({"done": "the broker is stopping"}, status=202)
+
+
+# --- answers ---
+
+
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(HEADERS)
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
+
+
+def _problem(error: web.HTTPException) -> web.Response:
+    """aiohttp's own errors have a number and a title for their text; ours have a sentence."""
+    text = error.text or ""
+    if text.startswith(f"{error.status}:"):
+        text = _SENTENCES.get(error.status, error.reason.lower())
+    answer = _json({"problem": text}, status=error.status)
+    for name in ("Allow", "WWW-Authenticate"):
+        if name in error.headers:
+            answer.headers[name] = error.headers[name]
+    return answer
+
+
+_SENTENCES: Mapping[int, str] = {
+    404: "there is nothing at this path; the guide to operating a broker lists what there is",
+    405: "this method is not for this path; the header Allow names those that are",
+}
+
+
+def _unknown(client: ClientId) -> str:
+    return f"no client {client!r} at this broker"
+
+
+# --- requests ---
+
+
+def _part(request: web.Request) -> tuple[str, int]:
+    text = request.query.get("limit", str(LIMIT_DEFAULT))
+    if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= LIMIT_MAX):
+        raise web.HTTPBadRequest(text=f"limit must be a number from 1 to {LIMIT_MAX}")
+    return request.query.get("after", ""), int(text)
+
+
+async def _body(request: web.Request, kind: type[B]) -> B:
+    """The command in a request. A form on a foreign page cannot send `application/json` unasked: no CSRF."""
+    if request.content_type != "application/json":
+        raise web.HTTPUnsupportedMediaType(text="send the command as JSON, with 'Content-Type: application/json'")
+    try:
+        async with asyncio.timeout(BODY_S):
+            data = await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(text=f"the body did not arrive within {BODY_S} s") from None
+    except web.HTTPRequestEntityTooLarge:
+        raise web.HTTPRequestEntityTooLarge(BODY_MAX, text=f"a body may have at most {BODY_MAX} bytes") from None
+    try:
+        check_json(data or b"{}")
+        return msgspec.json.decode(data or b"{}", type=kind)
+    except (ValueError, RecursionError) as error:
+        problem = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise web.HTTPBadRequest(text=f"the body cannot be used: {problem}") from None
+
+
+def check_json(data: bytes) -> None:
+    """A ValueError if a key stands in an object twice, or a number is none: other readers could read it differently."""
+    json.loads(data, object_pairs_hook=_once, parse_constant=_no_constant)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key stands in an object twice")
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _hostname(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+def _is_loopback(address: str | None) -> bool:
+    try:
+        return ipaddress.ip_address(address or "").is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,195 @@
+"""Counters for Prometheus: plain numbers on the hot path, text when somebody asks.
+
+Counting costs an addition to a field; names, help and escaping come with `render`, which runs when `/metrics` is read.
+A counter begins with 0 at every start of the broker and only grows; what goes up and down is a gauge, and is read off
+the broker at that moment.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+COMMIT_BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+"""From a quiet disk to one that stalls."""
+LAG_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+GAUGES: Mapping[str, str] = {
+    "uptime_seconds": "Since this broker was started.",
+    "connections": "Clients that are connected now.",
+    "sessions": "Sessions of clients, connected or not.",
+    "subscriptions": "Subscriptions of this broker's clients.",
+    "retained_messages": "Retained messages that this broker keeps.",
+    "retained_bytes": "Bytes of their payloads.",
+    "queue_messages": "Messages that wait for this broker's clients.",
+    "queue_bytes": "Bytes of messages that wait for this broker's clients.",
+    "outbox_messages": "Events of this broker's publishers that somebody still lacks.",
+    "outbox_bytes": "Bytes of events that somebody still lacks.",
+    "links_up": "Neighbours with a session.",
+    "tree_members": "Brokers in the tree that is in use.",
+    "tree_ready": "1 if events are forwarded in the newest tree, otherwise 0.",
+    "journal_waiting_records": "Records of the event log that are in memory only.",
+    "journal_failing": "1 if the event log cannot be written at the moment, otherwise 0.",
+}
+"""What goes up and down, without the prefix: everything that `render` may be given."""
+
+
+@dataclass(slots=True)
+class Histogram:
+    """How often a duration was at most so long; `counts` has one place more than `bounds`, for the longer ones."""
+
+    bounds: tuple[float, ...]
+    counts: list[int] = field(init=False)
+    sum_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = [0] * (len(self.bounds) + 1)
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.sum_s += seconds
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """As Prometheus wants it: each bucket has the shorter ones in it."""
+        total = 0
+        found: list[tuple[str, float]] = []
+        for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
+            total += count
+            found.append((bound, total))
+        return found
+
+
+@dataclass(slots=True)
+class LinkCounters:
+    """Of one neighbour."""
+
+    frames_in: int = 0
+    frames_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+
+@dataclass(slots=True)
+class Counters:
+    """What has happened since the start. Lists have a place for each quality of service."""
+
+    connections_opened: int = 0
+    connections_closed: int = 0
+    packets_in: int = 0
+    packets_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    publish_received: list[int] = field(default_factory=lambda: [0, 0, 0])
+    publish_delivered: list[int] = field(default_factory=lambda: [0, 0, 0])
+    acks_in: int = 0
+    acks_out: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+    links: dict[str, LinkCounters] = field(default_factory=dict)
+    commits: Histogram = field(default_factory=lambda: Histogram(COMMIT_BOUNDS_S))
+    committed_rows: int = 0
+    loop_lag: Histogram = field(default_factory=lambda: Histogram(LAG_BOUNDS_S))
+    journal_records: int = 0
+    journal_dropped: int = 0
+    journal_failures: int = 0
+
+    def drop(self, reason: str, count: int = 1) -> None:
+        self.dropped[reason] = self.dropped.get(reason, 0) + count
+
+    def refuse(self, reason: str, count: int = 1) -> None:
+        self.refused[reason] = self.refused.get(reason, 0) + count
+
+    def link(self, peer: str) -> LinkCounters:
+        """The counters of a neighbour, to be kept by who counts."""
+        return self.links.setdefault(peer, LinkCounters())
+
+
+def render(counters: Counters, gauges: Mapping[str, float]) -> bytes:
+    """The text that Prometheus reads; the names of `gauges` are those of `GAUGES`."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Snapshot(counters, gauges))
+    return generate_latest(registry)
+
+
+class _Snapshot(Collector):
+    """All families once, for the one registry that is made to render them."""
+
+    def __init__(self, counters: Counters, gauges: Mapping[str, float]) -> None:
+        self._counters = counters
+        self._gauges = gauges
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: the registry would otherwise collect everything once more, only to learn the names."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _plain(self._counters)
+        yield from _labelled(self._counters)
+        yield from _histograms(self._counters)
+        for name, value in self._gauges.items():
+            yield GaugeMetricFamily(f"latecomer_{name}", GAUGES[name], value=value)
+
+
+def _plain(counters: Counters) -> Iterator[Metric]:
+    for name, text, value in (
+        ("connections_opened", "Connections of clients that were accepted.", counters.connections_opened),
+        ("connections_closed", "Connections of clients that ended, for whatever reason.", counters.connections_closed),
+        ("committed_rows", "Rows that commits made safe.", counters.committed_rows),
+        ("journal_records", "Records written to the event log.", counters.journal_records),
+        ("journal_dropped", "Records that the event log had no room for.", counters.journal_dropped),
+        ("journal_failures", "Attempts to write the event log that failed.", counters.journal_failures),
+    ):
+        yield CounterMetricFamily(f"latecomer_{name}", text, value=value)
+
+
+def _labelled(counters: Counters) -> Iterator[Metric]:
+    def family(name: str, text: str, label: str, values: Iterable[tuple[str, int]]) -> Metric:
+        found = CounterMetricFamily(f"latecomer_{name}", text, labels=[label])
+        for value, count in values:
+            found.add_metric([_label(value)], count)
+        return found
+
+    def both(name: str, text: str, come: int, gone: int) -> Metric:
+        return family(name, text, "direction", (("in", come), ("out", gone)))
+
+    yield both("packets", "MQTT packets of clients.", counters.packets_in, counters.packets_out)
+    yield both("bytes", "Bytes of MQTT packets of clients.", counters.bytes_in, counters.bytes_out)
+    yield both("acks", "Acknowledgements of publications.", counters.acks_in, counters.acks_out)
+    received, delivered = counters.publish_received, counters.publish_delivered
+    yield family("publish_received", "Publications taken from clients.", "qos", _by_qos(received))
+    yield family("publish_delivered", "Publications handed to clients.", "qos", _by_qos(delivered))
+    yield family("dropped", "Messages that were not kept, by the reason.", "reason", counters.dropped.items())
+    yield family("refused", "Requests and connections that were refused.", "reason", counters.refused.items())
+    frames = CounterMetricFamily("latecomer_link_frames", "Frames of neighbours.", labels=["peer", "direction"])
+    octets = CounterMetricFamily("latecomer_link_bytes", "Bytes of neighbours' frames.", labels=["peer", "direction"])
+    for peer, link in counters.links.items():
+        frames.add_metric([_label(peer), "in"], link.frames_in)
+        frames.add_metric([_label(peer), "out"], link.frames_out)
+        octets.add_metric([_label(peer), "in"], link.bytes_in)
+        octets.add_metric([_label(peer), "out"], link.bytes_out)
+    yield frames
+    yield octets
+
+
+def _histograms(counters: Counters) -> Iterator[Metric]:
+    for name, text, histogram in (
+        ("commit_seconds", "How long commits to the disk took.", counters.commits),
+        ("loop_lag_seconds", "How much later than wanted the event loop called.", counters.loop_lag),
+    ):
+        yield HistogramMetricFamily(f"latecomer_{name}", text, histogram.cumulative(), histogram.sum_s)
+
+
+def _by_qos(counts: list[int]) -> list[tuple[str, int]]:
+    return [(str(qos), count) for qos, count in enumerate(counts)]
+
+
+def _label(text: str) -> str:
+    """Half a surrogate pair is no UTF-8: rather an escape than no metrics."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,462 @@
+"""The admin API over real sockets, with a node made for the test."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from latecomer.model.errors import SettingsError
+from latecomer.runtime import admin as api
+from latecomer.runtime.admin import (
+    Admin,
+    ClientView,
+    Health,
+    LinkView,
+    Overview,
+    Page,
+    RetainedView,
+    SubscriptionView,
+    TreeView,
+    page_of,
+)
+from latecomer.runtime.metrics import Counters, render
+
+TOKEN = "a token for tests only"
+NASTY = "<script>alert('é')</script>/+#\u202e"
+
+
+class Node:
+    """A broker with three clients."""
+
+    def __init__(self) -> None:
+        self.status = Health("ok")
+        self.known = {name: ClientView(name, True, user="u") for name in ("a", "b/c", NASTY)}
+        self.done: list[str] = []
+
+    def health(self) -> Health:
+        return self.status
+
+    def metrics(self) -> bytes:
+        return render(Counters(packets_in=3), {})
+
+    def overview(self) -> Overview:
+        tree = TreeView("v7", True, ("b1", "b2"))
+        return Overview("b1", "net", "0.1", 4, 12.5, "power", tree, tuple(self.links()), {"clients": 3})
+
+    def clients(self, after: str, limit: int) -> Page[ClientView]:
+        keys, more = page_of(self.known, after, limit)
+        return Page(tuple(self.known[key] for key in keys), more)
+
+    def client(self, client: str) -> ClientView | None:
+        if client == "poison":
+            raise RuntimeError("a secret of the inside")
+        return self.known.get(client)
+
+    def subscriptions(self, after: str, limit: int) -> Page[SubscriptionView]:
+        return Page((SubscriptionView("a", "x/#", 1),))
+
+    def retained(self, after: str, limit: int) -> Page[RetainedView]:
+        return Page((RetainedView(f"t/{after}/{limit}", 0, 5),))
+
+    def links(self) -> Sequence[LinkView]:
+        return [LinkView("b2", "held", problem="refused")]
+
+    def disconnect(self, client: str, reason: str) -> bool:
+        self.done.append(f"{client}: {reason}")
+        return client in self.known
+
+    async def reload(self) -> str:
+        if self.done:
+            raise SettingsError("access.users", "line 3 has no password")
+        self.done.append("reload")
+        return "5 users"
+
+    def shutdown(self) -> None:
+        self.done.append("shutdown")
+
+
+class Caller:
+    def __init__(self, session: aiohttp.ClientSession, port: int) -> None:
+        self.session = session
+        self.url = f"http://127.0.0.1:{port}"
+        self.port = port
+
+    async def ask(
+        self, path: str, method: str = "GET", *, token: str | None = TOKEN, **options: Any
+    ) -> tuple[int, Any, aiohttp.ClientResponse]:
+        headers = dict(options.pop("headers", {}))
+        if token is not None:
+            headers.setdefault("Authorization", f"Bearer {token}")
+        async with self.session.request(method, self.url + path, headers=headers, **options) as answer:
+            raw = await answer.read()
+            body = json.loads(raw) if answer.content_type == "application/json" else raw
+            return answer.status, body, answer
+
+
+@asynccontextmanager
+async def served(node: Node, **options: Any) -> AsyncIterator[Caller]:
+    admin = Admin(node, TOKEN, **options)
+    port = await admin.start("127.0.0.1", 0)
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield Caller(session, port)
+    finally:
+        await admin.stop()
+
+
+def told(story: Callable[[Node, Caller], Awaitable[None]], **options: Any) -> Node:
+    node = Node()
+
+    async def run() -> None:
+        async with asyncio.timeout(20), served(node, **options) as caller:
+            await story(node, caller)
+
+    asyncio.run(run())
+    return node
+
+
+# --- what is told ---
+
+
+def test_health_needs_no_token() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        assert (await caller.ask("/healthz", token=None))[:2] == (200, {"status": "ok", "problems": []})
+        node.status = Health("starting")
+        assert (await caller.ask("/healthz", token=None))[0] == 503
+        node.status = Health("failing", ("the disk is full: make room",))
+        assert (await caller.ask("/healthz", token=None))[:2] == (
+            503,
+            {"status": "failing", "problems": ["the disk is full: make room"]},
+        )
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("overview", {"broker": "b1", "boot": 4, "tree": {"version": "v7", "ready": True, "members": ["b1", "b2"]}}),
+        ("subscriptions", {"items": [{"client": "a", "filter": "x/#", "qos": 1, "content": "", "share": ""}]}),
+        ("retained?after=k&limit=7", {"items": [{"topic": "t/k/7", "qos": 0, "bytes": 5, "at_us": 0}], "next": ""}),
+        ("retained", {"items": [{"topic": "t//100", "qos": 0, "bytes": 5, "at_us": 0}], "next": ""}),
+        ("client?id=b/c", {"id": "b/c", "user": "u", "connected": True}),
+    ],
+)
+def test_views(path: str, expected: dict[str, Any]) -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        status, body, answer = await caller.ask(f"/api/v1/{path}")
+        assert status == 200
+        assert answer.content_type == "application/json"
+        assert body | expected == body
+
+    told(story)
+
+
+def test_links() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        (link,) = (await caller.ask("/api/v1/links"))[1]
+        assert (link["peer"], link["state"], link["problem"]) == ("b2", "held", "refused")
+
+    told(story)
+
+
+def test_any_name_is_told_as_it_is() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        status, body, _ = await caller.ask("/api/v1/client", params={"id": NASTY})
+        assert (status, body["id"]) == (200, NASTY)
+        status, body, _ = await caller.ask("/api/v1/client", params={"id": "<b>"})
+        assert (status, body) == (404, {"problem": "no client '<b>' at this broker"})
+
+    told(story)
+
+
+def test_pages_go_through_the_whole_list() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        seen: list[str] = []
+        after = ""
+        while True:
+            status, body, _ = await caller.ask("/api/v1/clients", params={"after": after, "limit": "1"})
+            assert status == 200
+            seen += [client["id"] for client in body["items"]]
+            after = body["next"]
+            if not after:
+                break
+        assert seen == sorted(node.known)
+
+    told(story)
+
+
+def test_page_of() -> None:
+    assert page_of(["c", "a", "b"], "", 2) == (["a", "b"], "b")
+    assert page_of(["c", "a", "b"], "b", 2) == (["c"], "")
+    assert page_of(["c", "a", "b"], "", 3) == (["a", "b", "c"], "")
+    assert page_of([], "", 1) == ([], "")
+
+
+@pytest.mark.parametrize("limit", ["0", "1001", "-1", "x", "", "١", "9" * 5000])
+def test_limits(limit: str) -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        status, body, _ = await caller.ask("/api/v1/clients", params={"limit": limit})
+        assert (status, body) == (400, {"problem": "limit must be a number from 1 to 1000"})
+
+    told(story)
+
+
+# --- what is done ---
+
+
+def test_commands() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        assert (await caller.ask("/api/v1/reload", "POST", json={}))[:2] == (200, {"done": "5 users"})
+        status, body, _ = await caller.ask("/api/v1/disconnect", "POST", json={"client": "b/c", "reason": "tidying"})
+        assert (status, body) == (200, {"done": "the client is disconnected"})
+        status, body, _ = await caller.ask("/api/v1/disconnect", "POST", json={"client": "who"})
+        assert (status, body) == (404, {"problem": "no client 'who' at this broker"})
+        status, body, _ = await caller.ask("/api/v1/reload", "POST", json={})
+        assert (status, body) == (409, {"problem": "access.users: line 3 has no password"})
+        no_body = {"Content-Type": "application/json"}
+        assert (await caller.ask("/api/v1/shutdown", "POST", headers=no_body))[0] == 202
+
+    node = told(story)
+    assert node.done == ["reload", "b/c: tidying", "who: an operator has closed the connection", "shutdown"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"client": "a", "client": "b"}', "twice"),
+        (b'{"client": "a", "reason": NaN}', "NaN"),
+        (b'{"client": "a", "reason": -Infinity}', "Infinity"),
+        (b'{"client": 1}', "str"),
+        (b'{"client": ""}', "length"),
+        (b'{"client": "a", "force": true}', "force"),
+        (b'{"client": "\\ud800"}', "cannot be used"),
+        (b'{"client": "\xff"}', "utf-8"),
+        (b"[]", "object"),
+        (b"", "client"),
+        (b"{", "Expecting"),
+        (b"[" * 100_000, "deep"),
+        (b'{"client": ' + b"9" * 10_000 + b"}", "cannot be used"),
+    ],
+)
+def test_bodies_that_are_no_command(body: bytes, words: str) -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        headers = {"Content-Type": "application/json"}
+        status, answer, _ = await caller.ask("/api/v1/disconnect", "POST", data=body, headers=headers)
+        assert status == 400
+        assert words in answer["problem"]
+
+    assert told(story).done == []
+
+
+def test_a_body_has_a_limit() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        data = io.BytesIO(json.dumps({"client": "x" * api.BODY_MAX}).encode())
+        headers = {"Content-Type": "application/json"}
+        status, answer, _ = await caller.ask("/api/v1/disconnect", "POST", data=data, headers=headers)
+        assert (status, answer) == (413, {"problem": "a body may have at most 1048576 bytes"})
+
+    assert told(story).done == []
+
+
+def test_a_body_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "BODY_S", 0.05)
+
+    async def story(node: Node, caller: Caller) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", caller.port)
+        writer.write(
+            b"POST /api/v1/shutdown HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 2\r\nAuthorization: Bearer " + TOKEN.encode() + b"\r\n\r\n{"
+        )
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+        await writer.wait_closed()
+
+    assert told(story).done == []
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
+def test_what_a_form_can_send_is_no_command(kind: str | None) -> None:
+    """Cross-site request forgery: these need no leave of the browser."""
+
+    async def story(node: Node, caller: Caller) -> None:
+        headers = {"Content-Type": kind} if kind else {}
+        skip = () if kind else ("Content-Type",)
+        status, answer, _ = await caller.ask(
+            "/api/v1/shutdown", "POST", data=b"{}", headers=headers, skip_auto_headers=skip
+        )
+        assert status == 415
+        assert "application/json" in answer["problem"]
+
+    assert told(story).done == []
+
+
+# --- the gates ---
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": f"Bearer {TOKEN}x"},
+        {"Authorization": f"Bearer {TOKEN[:-1]}"},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Bearer "},
+        {"Authorization": TOKEN},
+        {"Authorization": f"Basic {TOKEN}"},
+        {"Authorization": "Bearer é"},
+        {"Cookie": f"token={TOKEN}; Authorization=Bearer {TOKEN}"},
+    ],
+)
+def test_without_the_token_nothing_is_told(headers: dict[str, str]) -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        for path in ("overview", "clients", "client?id=a", "subscriptions", "retained", "links", "nonsense"):
+            status, body, answer = await caller.ask(f"/api/v1/{path}", token=None, headers=headers)
+            assert status == 401
+            assert list(body) == ["problem"]
+            assert answer.headers["WWW-Authenticate"] == "Bearer"
+        for path in ("disconnect", "reload", "shutdown"):
+            assert (await caller.ask(f"/api/v1/{path}", "POST", token=None, headers=headers, json={}))[0] == 401
+        assert (await caller.ask(f"/api/v1/overview?token={TOKEN}&access_token={TOKEN}", token=None))[0] == 401
+
+    assert told(story).done == []
+
+
+@pytest.mark.parametrize("token", ["", "x" * 15])
+def test_a_token_is_long(token: str) -> None:
+    with pytest.raises(SettingsError, match=r"admin\.token: has fewer than 16"):
+        Admin(Node(), token)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:1234", 200),
+        ("[::1]:1234", 200),
+        ("broker.example", 200),
+        ("evil.example", 421),
+        ("localhost.evil.example", 421),
+        ("broker.example.", 421),
+        ("[", 421),
+        ("", 421),
+    ],
+)
+def test_hosts(host: str, status: int) -> None:
+    """DNS rebinding: the page's name points here, but it is not ours."""
+
+    async def story(node: Node, caller: Caller) -> None:
+        for path in ("/healthz", "/metrics", "/api/v1/overview"):
+            found, body, _ = await caller.ask(path, headers={"Host": host})
+            assert found == status
+            if status != 200:
+                assert "admin.hosts" in body["problem"]
+
+    told(story, hosts=["localhost", "[::1]", "Broker.example"])
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("https://good.example", 200),
+        ("http://localhost:80", 200),
+        ("https://localhost:80", 200),
+        ("http://localhost", 403),
+        ("http://localhost:81", 403),
+        ("http://evil.example", 403),
+        ("null", 403),
+        ("", 403),
+    ],
+)
+def test_origins(origin: str, status: int) -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        headers = {"Origin": origin, "Host": "localhost:80"}
+        found, _, answer = await caller.ask("/api/v1/overview", headers=headers)
+        assert found == status
+        assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+        preflight = headers | {"Access-Control-Request-Method": "POST"}
+        _, _, answer = await caller.ask("/api/v1/shutdown", "OPTIONS", headers=preflight)
+        assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+
+    told(story, origins=["https://good.example"])
+
+
+def test_metrics() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        status, body, answer = await caller.ask("/metrics", token=None)
+        assert status == 200
+        assert b"latecomer_packets_total" in body
+        assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        for header in ("X-Forwarded-For", "Forwarded"):
+            assert (await caller.ask("/metrics", token=None, headers={header: "for=10.0.0.1"}))[0] == 401
+            assert (await caller.ask("/metrics", headers={header: "for=10.0.0.1"}))[0] == 200
+
+    told(story)
+
+
+@pytest.mark.parametrize(("public", "status"), [(False, 401), (True, 200)])
+def test_metrics_from_elsewhere(public: bool, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "_is_loopback", lambda address: False)
+
+    async def story(node: Node, caller: Caller) -> None:
+        assert (await caller.ask("/metrics", token=None))[0] == status
+        assert (await caller.ask("/api/v1/overview", token=None))[0] == 401
+
+    told(story, metrics_public=public)
+
+
+# --- errors ---
+
+
+def test_every_answer_has_the_headers() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        for path, token in (("/healthz", TOKEN), ("/api/v1/overview", None), ("/nonsense", TOKEN), ("/metrics", TOKEN)):
+            _, _, answer = await caller.ask(path, token=token)
+            policy = answer.headers["Content-Security-Policy"]
+            assert "default-src 'self'" in policy
+            assert "frame-ancestors 'none'" in policy
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            assert answer.headers["Cache-Control"] == "no-store"
+            assert answer.headers["Server"] == "latecomer"
+
+    told(story)
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nonsense", 404), ("DELETE", "/api/v1/clients", 405)])
+def test_what_there_is_not(method: str, path: str, status: int) -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        found, body, answer = await caller.ask(path, method)
+        assert found == status
+        assert list(body) == ["problem"]
+        assert "path" in body["problem"]
+        assert ("Allow" in answer.headers) == (status == 405)
+
+    told(story)
+
+
+def test_our_mistakes_are_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        status, body, _ = await caller.ask("/api/v1/client?id=poison")
+        assert (status, body) == (500, {"problem": "the broker could not answer this; its log says why"})
+
+    told(story)
+    assert "a secret of the inside" in caplog.text
+
+
+def test_a_port_that_is_taken() -> None:
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            admin = Admin(Node(), TOKEN)
+            with pytest.raises(SettingsError, match=r"admin\.port: cannot listen on 127"):
+                await admin.start("127.0.0.1", taken.getsockname()[1])
+            await admin.stop()
+
+    asyncio.run(story())

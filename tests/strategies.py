@@ -21,6 +21,10 @@ from latecomer.messages.link import (
     LinkStates,
     Neighbour,
     Publication,
+    Retained,
+    RetainedSummary,
+    Run,
+    Sharing,
     Subscribe,
     Summary,
     Unadvertise,
@@ -28,7 +32,7 @@ from latecomer.messages.link import (
     Void,
 )
 from latecomer.model.content import Conjunction, Constraint, Op, conjunction
-from latecomer.model.event import Event
+from latecomer.model.event import Event, Extras
 from latecomer.model.filters import Filter
 from latecomer.model.ids import NUMBER_MAX, EventId
 
@@ -71,6 +75,14 @@ contents: Final = st.one_of(
 )
 filters: Final = st.lists(st.builds(Filter, topic_filters, st.none() | contents), max_size=4).map(tuple)
 event_ids: Final = st.builds(EventId, names, numbers, numbers)
+extras: Final = st.builds(
+    Extras,
+    st.none() | st.integers(0, 1),
+    st.none() | st.text(max_size=5),
+    st.none() | topics,
+    st.none() | st.binary(max_size=8),
+    st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), max_size=3).map(tuple),
+)
 events: Final = st.builds(
     Event,
     event_ids,
@@ -80,6 +92,11 @@ events: Final = st.builds(
     st.booleans(),
     st.dictionaries(st.text(max_size=5), attribute_values, max_size=4),
     st.binary(max_size=64),
+    st.integers(0, 2),
+    st.booleans(),
+    numbers,
+    st.none() | extras,
+    st.lists(st.tuples(names, st.text(max_size=5), names), max_size=2).map(tuple),
 )
 neighbours: Final = st.lists(st.builds(Neighbour, names, numbers, numbers), max_size=4).map(tuple)
 link_states: Final = st.builds(LinkState, names, numbers, numbers, neighbours)
@@ -97,7 +114,19 @@ STRATEGIES: Final[dict[type[msgspec.Struct], st.SearchStrategy[Any]]] = {
     Confirm: st.builds(Confirm, numbers),
     AdvertisementsComplete: st.builds(AdvertisementsComplete, st.text()),
     Complete: st.builds(Complete, st.text()),
-    Publication: st.builds(Publication, events, st.lists(names, max_size=3).map(tuple), st.booleans()),
+    Publication: st.builds(Publication, events, st.lists(names, max_size=3).map(tuple), st.booleans(), numbers),
+    RetainedSummary: st.builds(RetainedSummary, st.integers(0, 2**64 - 1), st.booleans()),
+    Retained: st.builds(Retained, st.lists(events, max_size=2).map(tuple), st.lists(numbers, max_size=2).map(tuple)),
+    Sharing: st.builds(
+        Sharing,
+        names,
+        numbers,
+        numbers,
+        st.lists(
+            st.tuples(names, st.builds(Filter, topic_filters, st.none() | contents), st.integers(1, 9)), max_size=2
+        ).map(tuple),
+    ),
+    Run: st.builds(Run, names, st.text(max_size=5), st.binary(max_size=64)),
     Void: st.just(Void()),
     Done: st.builds(Done, names, numbers, st.lists(numbers, max_size=8).map(tuple)),
 }

@@ -33,6 +33,10 @@ from latecomer.messages.link import (
     LinkStates,
     Neighbour,
     Publication,
+    Retained,
+    RetainedSummary,
+    Run,
+    Sharing,
     Subscribe,
     Summary,
     Unadvertise,
@@ -66,6 +70,10 @@ EXAMPLES: tuple[LinkMessage, ...] = (
     Complete("v1"),
     Publication(EVENT, ("b3",), True),
     Done("b1", 1, (1, 2, 300, 70_000)),
+    RetainedSummary(2**64 - 1, True),
+    Retained((EVENT, EVENT), (0, 5_000_000)),
+    Sharing("b2", 1, 2, (("group", FILTERS[0], 3),)),
+    Run("b1", "someone", b"\x30\x05\x00\x01ahi"),
     Void(),
 )
 NAMES = tuple(msgspec.msgpack.decode(msgspec.msgpack.encode(example))[0] for example in EXAMPLES)

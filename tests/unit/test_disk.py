@@ -137,6 +137,12 @@ def test_the_journal_does_not_grow_without_end(tmp_path: Path, monkeypatch: pyte
         assert (tmp_path / "data" / "broker.db-wal").stat().st_size < 2 * 1024 * 1024
 
 
+def test_a_table_without_a_type_is_our_mistake(tmp_path: Path) -> None:
+    """It could not be read again."""
+    with Disk.open(tmp_path / "data", TYPES) as disk, pytest.raises(AssertionError, match="other"):
+        disk.write([Put("other", "", 1, 1)])
+
+
 # --- lives ---
 
 

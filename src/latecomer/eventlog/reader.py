@@ -10,12 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from latecomer.eventlog.errors import EventLogError
+from latecomer.eventlog.files import HIDDEN, SUFFIX
 from latecomer.eventlog.schema import FIELDS, column_problems
 from latecomer.model.record import Kind, Record
-
-SUFFIX = ".parquet"
-HIDDEN = ("_", ".")
-"""Names that begin like this are not part of the log: the rule of Spark and Hadoop."""
 
 BATCH_ROWS = 8192
 

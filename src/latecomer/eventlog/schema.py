@@ -7,9 +7,10 @@ appended, so that a reader of this schema can read later segments, skipping what
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from latecomer.model.record import Record
 
@@ -43,6 +44,11 @@ def table_of(records: list[Record]) -> Any:
     columns = {name: _column(list(map(attrgetter(name), records)), types[name]) for name in FIELDS}
     columns["time"] = columns["at_us"].cast(types["time"])
     return pa.Table.from_arrays([columns[name] for name in types], schema=SCHEMA)
+
+
+def write_table(table: Any, file: BinaryIO) -> None:
+    """A table as the contents of a segment."""
+    pq.write_table(table, file, compression="zstd", compression_level=1, write_page_checksum=True)
 
 
 def _column(values: list[Any], type: Any) -> Any:

@@ -1,32 +1,23 @@
 """Records → segments.
 
 Theory of operation. Records are kept as they come, so that taking one costs the driver next to nothing, and are made
-into columns when a segment is written. A segment is written under a hidden name, made safe on disk, and renamed; then
-the directory is made safe. Records leave the memory when the rename has happened and not before, so a full disk
+into columns when a segment is written (`Files`: under a hidden name, made safe, renamed). Records leave the memory when the rename has happened and not before, so a full disk
 loses none, and a retry repeats none.
-
-Broker ids are any text and never become file names: a name has a hash of the id, the id itself is in the rows.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import pyarrow.parquet as pq
-
 from latecomer.eventlog.errors import EventLogError, EventLogFullError
-from latecomer.eventlog.reader import SUFFIX
-from latecomer.eventlog.schema import table_of
+from latecomer.eventlog.files import Files
+from latecomer.eventlog.schema import table_of, write_table
 from latecomer.model.ids import BrokerId
 from latecomer.model.record import Record
 
-UNFINISHED = ".unfinished"
 ROWS_MAX = 100_000
 FULL_AT = 10
 """Segments' worth of records that wait in memory, while writing fails, before no more are taken."""
@@ -44,23 +35,15 @@ class SegmentWriter:
 
     def __init__(self, directory: Path, broker: BrokerId, *, boot: int = 0, rows_max: int = ROWS_MAX) -> None:
         assert rows_max > 0
-        assert boot >= 0
         self.directory = directory
         self.rows_max = rows_max
-        self._hash = blake2b(broker.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-        self._mark = f"{self._hash}-{boot:010d}"
+        self._files = Files(directory, broker, boot)
         self._records: list[Record] = []
         self._attempt_at = rows_max
         """Rows at which `add` does more than append. After a failure later, so that not each record tries again."""
         self._unsafe = False
         """A segment is in place, but the directory is not safe yet."""
         self._closed = False
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._remove_unfinished()
-            self._number = self._last_number() + 1
-        except OSError as error:
-            raise self._error("cannot be used as an event log", error) from error
 
     def add(self, record: Record) -> None:
         """Take one record."""
@@ -120,7 +103,7 @@ class SegmentWriter:
                 del self._records[: self.rows_max]
                 self._unsafe = True
             if self._unsafe:
-                _sync_directory(self.directory)
+                self._files.sync()
                 self._unsafe = False
         except OSError as error:
             self._attempt_at = min(len(self._records) + self.rows_max, FULL_AT * self.rows_max)
@@ -128,42 +111,11 @@ class SegmentWriter:
         self._attempt_at = self.rows_max
 
     def _write(self, records: list[Record]) -> None:
-        name = f"{max(records[0].at_us, 0):020d}-{self._mark}-{self._number:08d}{SUFFIX}"
-        hidden = self.directory / f"_{name}{UNFINISHED}"
         table = table_of(records)
-        try:
-            with hidden.open("wb") as file:
-                pq.write_table(table, file, compression="zstd", compression_level=1, write_page_checksum=True)
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(hidden, self.directory / name)
-        except BaseException:
-            with suppress(OSError):
-                hidden.unlink()
-            raise
-        self._number += 1
-
-    def _remove_unfinished(self) -> None:
-        """What an earlier life of this broker left behind when it was killed while writing."""
-        for path in self.directory.glob(f"_*-{self._hash}-*{UNFINISHED}"):
-            path.unlink(missing_ok=True)
-
-    def _last_number(self) -> int:
-        """Of this life of the broker: a log that is opened once more continues, and replaces nothing."""
-        found = self.directory.glob(f"[0-9]*-{self._mark}-*{SUFFIX}")
-        return max((int(path.stem.rpartition("-")[2]) for path in found), default=0)
+        self._files.write(records[0].at_us, lambda file: write_table(table, file))
 
     def _error(self, problem: str, error: OSError) -> EventLogError:
         return EventLogError(
             f"{self.directory}: {problem}: {error.strerror or error}; make room on the disk or repair the directory, "
             f"then try again"
         )
-
-
-def _sync_directory(directory: Path) -> None:
-    """A rename is safe when the directory is."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -116,6 +116,7 @@ class Connection(asyncio.Protocol):
         """The client has nothing more to say: the transport closes by itself."""
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._unchoke()
         self.let_go()
         if self._timer is not None:
             self._timer.cancel()
@@ -130,18 +131,24 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.choked = True
+        self.driver.choked += 1
         self.choked_at = self.door.loop.time()
         self.choked_bytes = self.transport.get_write_buffer_size()
         if self.session is not None:
             self.session.choked = True
 
     def resume_writing(self) -> None:
-        self.choked = self.slow = False
+        self._unchoke()
         self.let_go()
         if self.session is not None:
             self.session.choked = False
             if self.session.backlog:
                 self.driver.tell(MqttReceived(self.id, ()))
+
+    def _unchoke(self) -> None:
+        if self.choked:
+            self.driver.choked -= 1
+        self.choked = self.slow = False
 
     # -- reading ---------------------------------------------------------------------------------------------------------
 

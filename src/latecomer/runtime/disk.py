@@ -75,7 +75,14 @@ class Disk:
     past a gap. After a `DiskFull` they can be submitted again, in order; after a `DiskFailed` the process must stop.
     """
 
-    def __init__(self, durability: Durability, boot: int, opened: Opened | None, reserve_bytes: int | None) -> None:
+    def __init__(
+        self,
+        durability: Durability,
+        boot: int,
+        opened: Opened | None,
+        types: Mapping[str, Any],
+        reserve_bytes: int | None,
+    ) -> None:
         self.durability = durability
         self.boot = boot
         """Larger than at any earlier opening."""
@@ -84,6 +91,7 @@ class Disk:
         self.deliver: Callable[[Callable[[], None]], object] | None = None
         self.sqlite_version = sqlite3.sqlite_version
         self._opened = opened
+        self._types = types
         self._queue: SimpleQueue[_Submission | None] = SimpleQueue()
         self._encode = msgspec.msgpack.Encoder().encode
         self._submitted = self._finished = 0
@@ -119,14 +127,14 @@ class Disk:
         whichever is less. Raises a `SettingsError` about the key `data`.
         """
         if durability is Durability.NONE:
-            return cls(durability, clock_us(), None, reserve_bytes)
+            return cls(durability, clock_us(), None, types, reserve_bytes)
         opened = open_files(directory, types, connect, clock_us())
         try:
             opened.engine.execute(f"PRAGMA synchronous = {'FULL' if durability is Durability.POWER else 'NORMAL'}")
         except BaseException:
             opened.release()
             raise
-        return cls(durability, opened.boot, opened, reserve_bytes)
+        return cls(durability, opened.boot, opened, types, reserve_bytes)
 
     def take(self) -> Tables:
         """What was found, to be kept by the caller from now on."""
@@ -141,6 +149,8 @@ class Disk:
         if self._writer is None:
             done(None)
             return
+        for write in writes:
+            assert write.table in self._types, f"no type was given for the table {write.table!r}"
         encode = self._encode
         values = [encode(write.value) if type(write) is Put else None for write in writes]
         self._submitted += 1
@@ -191,7 +201,8 @@ class Disk:
     def close(self) -> None:
         """Commit everything submitted, copy the journal into the file, and let go of it.
 
-        After a `DiskFailed` nothing is touched any more, and the directory stays locked until the process ends.
+        Reports by `deliver` may come later. After a `DiskFailed` nothing is touched any more, and the directory stays
+        locked until the process ends.
         """
         if self._closed:
             return

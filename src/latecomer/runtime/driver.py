@@ -69,6 +69,8 @@ class Driver:
         self.fastpath = FastPath(self)
         self.generation = 0
         """Grows whenever something changed that plans are made from."""
+        self.choked = 0
+        """Connections that hold as many bytes as they may."""
         self.durable = disk.durability is not Durability.NONE
         self.full = False
         """The disk has no room: nothing new is taken that would need some."""

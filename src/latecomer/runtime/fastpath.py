@@ -26,21 +26,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from latecomer.core.inputs import MqttReceived, Relayed
-from latecomer.core.session.state import PACKET_IDS, Session, packet_id
+from latecomer.core.session.state import PACKET_IDS, packet_id
 from latecomer.messages.link import Run
 from latecomer.messages.mqtt import V311, Packet, PacketError, Puback, Publish, Reason
+from latecomer.model.filters import Filter
 from latecomer.model.record import Kind, Record
+from latecomer.runtime.forms import ACKS, PUBLISH_0, PUBLISH_1, Forms
 from latecomer.wire.mqtt import decode, header
 
 if TYPE_CHECKING:
     from latecomer.runtime.connection import Connection
     from latecomer.runtime.driver import Driver
 
-PUBLISH_0, PUBLISH_1, PUBACK, PINGREQ = 0x30, 0x32, 0x40, 0xC0
+PUBACK, PINGREQ = 0x40, 0xC0
 PINGRESP = b"\xd0\x00"
 TOPICS_MAX = 65_536
-ACKS = b"".join(b"\x40\x02" + id.to_bytes(2) for id in range(1, PACKET_IDS + 1))
-"""Every PUBACK of a success, in the order of packet ids."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +54,8 @@ class Plan:
     acked: dict[int, list[Connection]] = field(default_factory=dict)
     """By version, those who take QoS 1."""
     everybody: list[Connection] = field(default_factory=list)
+    version: int = 0
+    """That of all receivers; 0: they differ."""
     peers: tuple[str, ...] = ()
 
 
@@ -97,24 +99,23 @@ class FastPath:
         self.driver = driver
         self.generation = -1
         self.by_topic: dict[bytes, Plan] = {}
+        self.by_filters: dict[tuple[Filter, ...], Plan] = {}
+        """Topics that match the same filters have the same audience, unless rules tell them apart."""
         self.shared: dict[tuple[object, ...], Plan] = {}
 
     # -- plans ---------------------------------------------------------------------------------------------------------
 
     def plan(self, c: Connection, topic: bytes) -> Plan:
         """What to do with a topic that this client publishes to."""
-        driver = self.driver
         plan = self._plan(topic)
-        if plan is not SLOW:
-            session = c.session
-            assert session is not None
-            text = topic.decode()
-            if not driver.core.sessions.access.may_publish(session.user, session.client, text):
-                plan = SLOW
-            elif any(r.session is not None and r.session.client == session.client for r in plan.everybody) and any(
-                sub.no_local for sub in session.subscriptions.values()
-            ):
-                plan = SLOW
+        if c.plans is self.by_topic or plan is SLOW:
+            return plan
+        session = c.session
+        assert session is not None
+        if not self.driver.core.sessions.access.may_publish(session.user, session.client, topic.decode()) or (
+            session.no_local and c in plan.everybody
+        ):
+            plan = SLOW
         if len(c.plans) >= TOPICS_MAX:
             c.plans.clear()
         c.plans[topic] = plan
@@ -123,9 +124,7 @@ class FastPath:
     def _plan(self, topic: bytes) -> Plan:
         """What to do with a topic, whoever publishes to it."""
         if self.generation != self.driver.generation:
-            self.generation = self.driver.generation
-            self.by_topic.clear()
-            self.shared.clear()
+            self._forget()
         plan = self.by_topic.get(topic)
         if plan is None:
             if len(self.by_topic) >= TOPICS_MAX:
@@ -133,18 +132,32 @@ class FastPath:
             plan = self.by_topic[topic] = self._make(topic)
         return plan
 
+    def _forget(self) -> None:
+        self.generation = self.driver.generation
+        self.by_topic.clear()
+        self.by_filters.clear()
+        self.shared.clear()
+
     def _make(self, topic: bytes) -> Plan:
         core = self.driver.core
         try:
             text = topic.decode()
         except UnicodeDecodeError:
             return SLOW
-        if core.sessions.publishing.topic_problem(text) is not None or core.shares.any_for(text):
+        if core.sessions.publishing.topic_problem(text) is not None or text[0] == "$" or core.shares.any_for(text):
             return SLOW
-        route = core.routes.of(text)
-        if route.picky_clients or route.picky_peers or (route.peers and not core.interest.ready):
-            return SLOW
-        return self._audience(text, route.clients, route.peers)
+        filters = tuple(core.interest.subscriptions.index.match(text))
+        open_to_all = core.sessions.access.open_to_all
+        plan = self.by_filters.get(filters) if open_to_all else None
+        if plan is None:
+            route = core.routes.of(text)
+            if route.picky_clients or route.picky_peers or (route.peers and not core.interest.ready):
+                plan = SLOW
+            else:
+                plan = self._audience(text, route.clients, route.peers)
+            if open_to_all:
+                self.by_filters[filters] = plan
+        return plan
 
     def _audience(self, text: str, clients: tuple[str, ...], peers: tuple[str, ...]) -> Plan:
         core, connections = self.driver.core, self.driver.connections
@@ -177,6 +190,8 @@ class FastPath:
                 forms = plan.acked if qos else plan.plain
                 forms.setdefault(connection.version, []).append(connection)
                 plan.everybody.append(connection)
+            versions = dict.fromkeys((*plan.plain, *plan.acked))
+            plan.version = next(iter(versions)) if len(versions) == 1 else 0
         return plan
 
     # -- the walk --------------------------------------------------------------------------------------------------------
@@ -256,9 +271,15 @@ class FastPath:
                 c.keep(data[at:])
 
     def _plans(self, c: Connection) -> dict[bytes, Plan]:
+        """The plans as they hold for this client: everybody's, unless it may not do everything."""
         if c.generation != self.driver.generation:
-            c.generation = self.driver.generation
-            c.plans.clear()
+            if self.generation != self.driver.generation:
+                self._forget()
+            c.generation = self.generation
+            session = c.session
+            assert session is not None
+            own = session.no_local or not self.driver.core.sessions.access.open_to_all
+            c.plans = {} if own else self.by_topic
         return c.plans
 
     def _odd(self, c: Connection, packet: Packet, general: list[Packet]) -> None:
@@ -278,13 +299,14 @@ class FastPath:
     ) -> bool:
         """Hand a run to its receivers; False: one of them has too much under way, and `c` waits for it."""
         quota = 0 if kind == PUBLISH_0 else count
-        for r in plan.everybody:
-            if r.choked or (quota and r.session is not None and not _has_room(r, r.session, quota)):
-                if not r.slow:
-                    c.wait_for(r)
-                    return False
-                self._decoded(c, data, start, end)
-                return True
+        if quota or self.driver.choked:
+            for r in plan.everybody:
+                if r.choked or (quota and not _has_room(r, quota)):
+                    if not r.slow:
+                        c.wait_for(r)
+                        return False
+                    self._decoded(c, data, start, end)
+                    return True
         self._forward_now(c, data, start, end, count, plan, kind, ids)
         return True
 
@@ -294,34 +316,16 @@ class FastPath:
         driver = self.driver
         counters = driver.counters
         whole = data if start == 0 and end == len(data) else data[start:end]
-        forms = _Forms(whole, c.version, kind == PUBLISH_1, [at - start for at in ids])
         if kind == PUBLISH_0:
-            for receivers in (plan.plain, plan.acked):
-                for version, connections in receivers.items():
-                    form = forms.plain(version)
-                    for r in connections:
-                        r.write(form)
+            if plan.version == c.version and not plan.peers:
+                for r in plan.everybody:
+                    r.write(whole)
+            else:
+                self._forward_plain(c, whole, plan)
             counters.publish_received[0] += count
             counters.publish_delivered[0] += count * len(plan.everybody)
-            if plan.peers:
-                assert c.session is not None
-                run = Run(driver.core.id, c.session.client, forms.plain(V311))
-                driver.tell(Relayed(plan.peers, run))
         else:
-            for version, connections in plan.plain.items():
-                form = forms.plain(version)
-                for r in connections:
-                    r.write(form)
-            for version, connections in plan.acked.items():
-                for r in connections:
-                    session = r.session
-                    assert session is not None
-                    number = session.number
-                    r.write(forms.acked(version, packet_id(number + 1)))
-                    session.number = number + count
-                    session.leased += count
-                    r.lease(number + 1, number + count)
-            c.write(forms.acknowledgements())
+            self._forward_acked(c, Forms(whole, c.version, True, [at - start for at in ids]), count, plan)
             counters.publish_received[1] += count
             counters.publish_delivered[1] += count * len(plan.everybody)
         counters.bytes_in += end - start
@@ -329,6 +333,36 @@ class FastPath:
         if journal is not None:
             assert c.session is not None
             journal.note(RunNote(driver.core.id, c.session.client, whole, len(plan.everybody), driver.now()))
+
+    def _forward_plain(self, c: Connection, whole: bytes, plan: Plan) -> None:
+        """QoS 0 to receivers of both versions, and to neighbours."""
+        forms = Forms(whole, c.version, False, [])
+        for receivers in (plan.plain, plan.acked):
+            for version, connections in receivers.items():
+                form = forms.plain(version)
+                for r in connections:
+                    r.write(form)
+        if plan.peers:
+            assert c.session is not None
+            run = Run(self.driver.core.id, c.session.client, forms.plain(V311))
+            self.driver.tell(Relayed(plan.peers, run))
+
+    def _forward_acked(self, c: Connection, forms: Forms, count: int, plan: Plan) -> None:
+        """QoS 1, under packet ids of each receiver's own."""
+        for version, connections in plan.plain.items():
+            form = forms.plain(version)
+            for r in connections:
+                r.write(form)
+        for version, connections in plan.acked.items():
+            for r in connections:
+                session = r.session
+                assert session is not None
+                number = session.number
+                r.write(forms.acked(version, packet_id(number + 1)))
+                session.number = number + count
+                session.leased += count
+                r.lease(number + 1, number + count)
+        c.write(forms.acknowledgements())
 
     def _decoded(self, c: Connection, data: bytes, start: int, end: int) -> None:
         """The same by the general path."""
@@ -421,7 +455,7 @@ class FastPath:
         return odd
 
     def _spread_run(self, peer: str, run: Run, data: bytes, count: int, plan: Plan) -> None:
-        forms = _Forms(data, V311, False, [])
+        forms = Forms(data, V311, False, [])
         for receivers in (plan.plain, plan.acked):
             for version, connections in receivers.items():
                 form = forms.plain(version)
@@ -441,9 +475,10 @@ def _fast1(plan: Plan, data: bytes, at: int) -> bool:
     return plan.fast1 and (data[at] != 0 or data[at + 1] != 0)
 
 
-def _has_room(r: Connection, session: Session, count: int) -> bool:
+def _has_room(r: Connection, count: int) -> bool:
     """Whether a receiver can take so many more of QoS 1 right now, in order and under ids that are free."""
-    if session.backlog:
+    session = r.session
+    if session is None or session.backlog:
         return False
     under_way = session.leased + len(session.inflight)
     if not under_way:
@@ -454,97 +489,3 @@ def _has_room(r: Connection, session: Session, count: int) -> bool:
     if session.inflight:
         oldest = min(oldest, next(iter(session.inflight.values())).number)
     return session.number + count - oldest < PACKET_IDS
-
-
-class _Forms:
-    """A run in the forms that its receivers want, each made once."""
-
-    __slots__ = ("acked_forms", "data", "ids", "plain_forms", "qos1", "version")
-
-    def __init__(self, data: bytes, version: int, qos1: bool, ids: list[int]) -> None:
-        self.data = data
-        self.version = version
-        self.qos1 = qos1
-        self.ids = ids
-        self.plain_forms: dict[int, bytes] = {}
-        self.acked_forms: dict[tuple[int, int], bytes] = {}
-
-    def plain(self, version: int) -> bytes:
-        """With QoS 0."""
-        if version == self.version and not self.qos1:
-            return self.data
-        form = self.plain_forms.get(version)
-        if form is None:
-            form = self.plain_forms[version] = self._written_anew(version, 0)
-        return form
-
-    def acked(self, version: int, first_id: int) -> bytes:
-        """With QoS 1 and packet ids from `first_id` on."""
-        data, ids = self.data, self.ids
-        if version == self.version and first_id == (data[ids[0]] << 8) + data[ids[0] + 1] and self._in_sequence():
-            return data
-        form = self.acked_forms.get((version, first_id))
-        if form is None:
-            form = self._written_anew(version, first_id) if version != self.version else self._patched(first_id)
-            self.acked_forms[version, first_id] = form
-        return form
-
-    def acknowledgements(self) -> bytes:
-        data, ids = self.data, self.ids
-        if self._in_sequence():
-            first = (data[ids[0]] << 8) + data[ids[0] + 1]
-            return ACKS[4 * first - 4 : 4 * (first - 1 + len(ids))]
-        return b"".join(b"\x40\x02" + data[at : at + 2] for at in ids)
-
-    def _in_sequence(self) -> bool:
-        """Whether the packet ids count up by one."""
-        data, ids = self.data, self.ids
-        due = (data[ids[0]] << 8) + data[ids[0] + 1]
-        if due + len(ids) > PACKET_IDS + 1:
-            return False
-        for at in ids:
-            if (data[at] << 8) + data[at + 1] != due:
-                return False
-            due += 1
-        return True
-
-    def _patched(self, id: int) -> bytes:
-        out = bytearray(self.data)
-        for at in self.ids:
-            out[at] = id >> 8
-            out[at + 1] = id & 255
-            id = id + 1 if id < PACKET_IDS else 1
-        return bytes(out)
-
-    def _written_anew(self, version: int, id: int) -> bytes:
-        """Another version, or another QoS: the same messages with other headers."""
-        data = self.data
-        pieces: list[bytes] = []
-        at, size = 0, len(self.data)
-        while at < size:
-            found = header(data, at)
-            assert found is not None
-            body, end = found
-            topic_end = body + 2 + (data[body] << 8) + data[body + 1]
-            payload = topic_end + (2 if self.qos1 else 0) + (0 if self.version == V311 else 1)
-            middle = b""
-            if id:
-                middle = id.to_bytes(2)
-                id = id + 1 if id < PACKET_IDS else 1
-            if version != V311:
-                middle += b"\0"
-            first = PUBLISH_1 if id else PUBLISH_0
-            length = topic_end - body + len(middle) + end - payload
-            pieces += (bytes((first,)), _length(length), data[body:topic_end], middle, data[payload:end])
-            at = end
-        return b"".join(pieces)
-
-
-def _length(length: int) -> bytes:
-    """A remaining length [MQTT-1.5.5-1]."""
-    out = bytearray()
-    while length > 127:
-        out.append(length & 127 | 128)
-        length >>= 7
-    out.append(length)
-    return bytes(out)

@@ -16,6 +16,7 @@ from latecomer.core.session.limits import SessionLimits
 from latecomer.core.tables import TABLES
 from latecomer.eventlog import EventLogError
 from latecomer.messages.mqtt import V5, Disconnect, Packet, Properties, Reason
+from latecomer.model.access import OPEN
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.ids import ClientId, Instant
 from latecomer.runtime.admin import Admin
@@ -54,6 +55,10 @@ class GateAccess:
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
+
+    @property
+    def open_to_all(self) -> bool:
+        return self.gate.rules is OPEN
 
     def client_problem(self, user: str, client: ClientId) -> str | None:
         return self.gate.rules.pattern_problem(user or None, client)

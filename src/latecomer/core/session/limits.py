@@ -39,6 +39,10 @@ class SessionLimits(msgspec.Struct, frozen=True):
 class Access(Protocol):
     """Who may do what; an answer may change only together with a `RulesChanged`."""
 
+    @property
+    def open_to_all(self) -> bool:
+        """Whether everybody may do everything, but for topics below `$`."""
+
     def client_problem(self, user: str, client: str) -> str | None:
         """Why this client id cannot be used by this user, if so (bad input 18)."""
 
@@ -51,6 +55,8 @@ class Access(Protocol):
 
 class Anything:
     """Access for those who have no rules: everything but publishing below `$` (bad input 17)."""
+
+    open_to_all = True
 
     def client_problem(self, user: str, client: str) -> str | None:
         return None

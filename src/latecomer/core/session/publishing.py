@@ -110,14 +110,14 @@ class Publishing:
 
     def topic_problem(self, topic: str) -> str | None:
         """Why a topic name is not one, or beyond the limits of this broker (bad input 7)."""
+        if topic.count("/") >= self.limits.topic_levels:
+            return f"a topic has at most {self.limits.topic_levels} levels here"
+        if (len(topic) if topic.isascii() else len(topic.encode("utf-8", "replace"))) > self.limits.topic_bytes:
+            return f"a topic has at most {self.limits.topic_bytes} bytes here"
         try:
             check_topic(topic)
         except FilterError as error:
             return error.problem
-        if topic.count("/") >= self.limits.topic_levels:
-            return f"a topic has at most {self.limits.topic_levels} levels here"
-        if len(topic.encode()) > self.limits.topic_bytes:
-            return f"a topic has at most {self.limits.topic_bytes} bytes here"
         return None
 
     def _enter(self, session: Session, packet: Publish, topic: str) -> tuple[Reason, str]:

@@ -147,6 +147,8 @@ class Session:
     """By topic, where no content decides; void when a subscription changes."""
     picky: bool = False
     """Some subscription looks at the content."""
+    no_local: bool = False
+    """Some subscription does not want the client's own publications."""
     dropped: int = 0
 
     @property
@@ -159,4 +161,5 @@ class Session:
 
     def subscriptions_changed(self) -> None:
         self.grades.clear()
+        self.no_local = any(sub.no_local for sub in self.subscriptions.values())
         self.picky = any(sub.filter.where is not None for sub in self.subscriptions.values() if not sub.group)

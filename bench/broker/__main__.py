@@ -1,0 +1,7 @@
+"""`python -m bench.broker`."""
+
+import sys
+
+from bench.broker.run import main
+
+sys.exit(main())

@@ -1,0 +1,228 @@
+"""How fast a broker is, next to Mosquitto and amqtt, in one run.
+
+The broker has one core and the load generator another. Rounds are interleaved: every broker once per round. README.md
+says how it is measured, `scenarios.py` what.
+
+    python -m bench.broker [--quick] [--brokers latecomer,mosquitto] [--scenario '1-1.*'] [--rounds N] [--json FILE]
+    python -m bench.broker --broker mine='mybroker --port {port} --data {data}'
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import NoReturn
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench.broker.brokers import Amqtt, BenchError, Broker, Latecomer, Mosquitto, Other, make_certificate
+from bench.broker.measure import Bench, Contender, Fleet, Result, compile_load, rounds
+from bench.broker.report import Report, ratio
+from bench.broker.scenarios import Feature, Scenario, features, scenarios
+
+WIDTH = 160
+"""Columns of the tables in a file."""
+SPARE_FILES = 500
+"""Open files that a broker needs besides those of the connections held."""
+
+Group = tuple[Scenario | Feature, list[Contender], int]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.broker", description="The speed of MQTT brokers side by side."
+    )
+    parser.add_argument("--rounds", type=int, help="how often each broker has its turn (5; quick: 2)")
+    parser.add_argument("--seconds", type=float, help="how long a turn lasts (0.5; quick: 0.2)")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer scenarios, rounds and seconds: to see whether it runs"
+    )
+    parser.add_argument(
+        "--scenario", action="append", metavar="GLOB", help="only those with such a name; may be repeated"
+    )
+    parser.add_argument("--brokers", metavar="A,B", help="only these, out of mosquitto, amqtt, latecomer and --broker")
+    parser.add_argument("--broker", action="append", default=[], metavar="NAME=COMMAND", help="with {port} and {data}")
+    parser.add_argument("--latecomer", metavar="PROGRAM", help="the program whose verb `broker` is measured")
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="where amqtt is installed, once")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every result of every round there")
+    parser.add_argument("--list", action="store_true", help="print the names of the scenarios and stop")
+    options = parser.parse_args()
+    if options.rounds is not None and options.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    if any("=" not in other for other in options.broker):
+        parser.error("--broker must be NAME=COMMAND")
+    return options
+
+
+def all_brokers(options: argparse.Namespace) -> list[Broker]:
+    cache = options.cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "latecomer-bench"
+    beside = Path(sys.executable).with_name("latecomer")
+    program = options.latecomer or (str(beside) if beside.exists() else shutil.which("latecomer") or "latecomer")
+    others: list[Broker] = [Other(*text.split("=", 1)) for text in options.broker]
+    return [Mosquitto(), Amqtt(cache), Latecomer(program), *others]
+
+
+def chosen_brokers(options: argparse.Namespace, console: Console) -> list[Broker]:
+    """Those asked for that can be had; a line for each that cannot."""
+    known = {broker.name: broker for broker in all_brokers(options)}
+    names = options.brokers.split(",") if options.brokers else list(known)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise BenchError(f"no broker is called {unknown[0]}; there are {', '.join(known)}")
+    have = []
+    for name in names:
+        with console.status(f"looking for {name}"):
+            why = known[name].missing()
+        if why:
+            console.print(f"{name} is left out: {why}")
+        else:
+            have.append(known[name])
+    if not have:
+        raise BenchError("no broker is left to be measured")
+    return have
+
+
+def scenario_group(scenario: Scenario, brokers: list[Broker], number: int) -> Group:
+    able = [
+        broker
+        for broker in brokers
+        if broker.name not in scenario.without and not broker.refuses(scenario.variant, v5=scenario.load.v5)
+    ]
+    contenders = [Contender(broker, scenario.load, scenario.variant) for broker in able]
+    return scenario, contenders, min(number, scenario.rounds_max)
+
+
+def feature_group(feature: Feature, brokers: list[Broker], number: int) -> Group:
+    contenders = []
+    for broker in brokers:
+        sides = (("without", feature.base, feature.base_variant), ("with", feature.load, feature.variant))
+        if not any(broker.refuses(variant, v5=load.v5) for _, load, variant in sides):
+            contenders += [Contender(broker, load, variant, role) for role, load, variant in sides]
+    return feature, contenders, number
+
+
+def groups(options: argparse.Namespace, brokers: list[Broker], tls: bool) -> list[Group]:
+    def wanted(item: Scenario | Feature) -> bool:
+        if options.scenario:
+            return any(fnmatch(item.name, pattern) for pattern in options.scenario)
+        return item.quick or not options.quick
+
+    number = options.rounds or (2 if options.quick else 5)
+    made = [scenario_group(scenario, brokers, number) for scenario in scenarios() if wanted(scenario)]
+    made += [feature_group(f, brokers, number) for f in features() if wanted(f) and (tls or not f.variant.tls)]
+    return [group for group in made if group[1]]
+
+
+def measure(fleet: Fleet, todo: list[Group], report: Report, console: Console) -> None:
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=sum(len(contenders) * number for _, contenders, number in todo))
+        for item, contenders, number in todo:
+
+            def tick(key: str, name: str = item.name) -> None:
+                progress.update(task, description=f"{name}: {key}")
+                progress.advance(task)
+
+            hold = min(item.hold, files - SPARE_FILES) if isinstance(item, Scenario) else 0
+            found = rounds(fleet, contenders, number, hold, tick)
+            if isinstance(item, Scenario):
+                report.scenarios.append((item, found))
+            else:
+                report.features.append((item, found))
+
+
+def as_json(report: Report) -> str:
+    """Every round of everything, with what it was measured on."""
+    machine = {"machine": platform.platform(), "python": platform.python_version(), "cores": os.cpu_count()}
+    everything: list[tuple[Scenario | Feature, dict[str, list[Result]]]] = [*report.scenarios, *report.features]
+    results = [
+        {
+            "scenario": item.name,
+            "title": item.title,
+            "results": {
+                key: [{"error": result.error, **result.raw} for result in results] for key, results in found.items()
+            },
+            "ratios": {
+                f"{broker} {metric}": ratio(found.get(broker), found.get("mosquitto"), metric)
+                for broker in report.compared()
+                for metric in (item.targets if isinstance(item, Scenario) else ())
+            },
+        }
+        for item, found in everything
+    ]
+    return json.dumps({**machine, "results": results}, indent=1)
+
+
+def cores() -> tuple[int | None, int | None]:
+    """One for the broker, one for the load."""
+    usable = sorted(os.sched_getaffinity(0))
+    return (usable[0], usable[1]) if len(usable) > 1 else (None, None)
+
+
+def bench(options: argparse.Namespace, console: Console) -> int:
+    brokers = chosen_brokers(options, console)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    broker_core, load_core = cores()
+    if broker_core is None:
+        console.print("only one core: broker and load share it, and ratios mean little")
+    report = Report([broker.name for broker in brokers])
+    began = time.monotonic()
+    interrupted = False
+    with tempfile.TemporaryDirectory(prefix="latecomer-bench-") as name:
+        folder = Path(name)
+        load, tls = compile_load(folder)
+        certificate = make_certificate(folder)
+        tls = tls and certificate is not None
+        if not tls:
+            console.print("TLS is left out: it needs the program openssl, and its headers for load.c")
+        seconds = options.seconds or (0.2 if options.quick else 0.5)
+        setup = Bench(load, folder, certificate, broker_core, load_core, seconds, seconds / 5)
+        fleet = Fleet(setup)
+        try:
+            measure(fleet, groups(options, brokers, tls), report, console)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            fleet.keep([])
+    report.show(console)
+    console.print(
+        f"{time.monotonic() - began:.0f} s" + (", interrupted: what is above is complete" if interrupted else "")
+    )
+    if options.json:
+        options.json.write_text(as_json(report))
+    return 130 if interrupted else 0
+
+
+def terminated(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    options = arguments()
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDTH)
+    if options.list:
+        items: list[Scenario | Feature] = [*scenarios(), *features()]
+        for item in items:
+            console.print(f"{item.name:24} {item.title}", markup=False)
+        return 0
+    signal.signal(signal.SIGTERM, terminated)
+    try:
+        return bench(options, console)
+    except BenchError as error:
+        print(error, file=sys.stderr)
+        return 2

@@ -1,0 +1,110 @@
+"""The segments of one broker as files: their names, how one comes into place, and which ones go.
+
+Broker ids are any text and never become file names: a name has a hash of the id, the id itself is in the rows. Nothing
+here knows what is in a segment, so that a broker can use it without loading Arrow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from latecomer.eventlog.errors import EventLogError
+from latecomer.model.ids import BrokerId, Instant
+
+SUFFIX = ".parquet"
+UNFINISHED = ".unfinished"
+HIDDEN = ("_", ".")
+"""Names that begin like this are not part of the log: the rule of Spark and Hadoop."""
+
+
+class Keep(msgspec.Struct, frozen=True):
+    """How much of a broker's own log stays on disk; the oldest segments go first, the newest never. 0: no limit."""
+
+    segments: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    """Between the first records of a segment and of the newest one: no matter how late the clock says it is."""
+
+
+class Files:
+    """The segments of one life of one broker, in a directory that others may use as well.
+
+    Making it removes what an earlier life of this broker left behind when it was killed while writing. A log that is
+    opened once more continues, and replaces nothing.
+    """
+
+    def __init__(self, directory: Path, broker: BrokerId, boot: int) -> None:
+        assert boot >= 0
+        self.directory = directory
+        self._hash = blake2b(broker.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        self._mark = f"{self._hash}-{boot:010d}"
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            for path in directory.glob(f"_*-{self._hash}-*{UNFINISHED}"):
+                path.unlink(missing_ok=True)
+            self._number = max((number for _, mark, number in self._own() if mark == self._mark), default=0)
+        except OSError as error:
+            raise EventLogError(
+                f"{directory}: cannot be used as an event log: {error.strerror or error}; name another directory, or "
+                f"repair this one"
+            ) from error
+
+    def write(self, first_us: Instant, fill: Callable[[BinaryIO], object]) -> None:
+        """Put a segment into place: filled under a hidden name, made safe, and renamed. `sync` is still to come."""
+        name = f"{max(first_us, 0):020d}-{self._mark}-{self._number + 1:08d}{SUFFIX}"
+        hidden = self.directory / f"_{name}{UNFINISHED}"
+        try:
+            with hidden.open("wb") as file:
+                fill(file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(hidden, self.directory / name)
+        except BaseException:
+            with suppress(OSError):
+                hidden.unlink()
+            raise
+        self._number += 1
+
+    def sync(self) -> None:
+        """Make the directory safe: a rename is safe when the directory is."""
+        handle = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def thin_out(self, keep: Keep) -> None:
+        """Remove the oldest segments that are beyond a limit; what cannot be removed is tried again next time."""
+        if keep == Keep():
+            return
+        with suppress(OSError):
+            names = sorted(name for name, _, _ in self._own())
+            sizes = [(self.directory / name).stat().st_size if keep.bytes else 0 for name in names]
+            left, total = len(names), sum(sizes)
+            for name, size in zip(names[:-1], sizes, strict=False):
+                age_us = _first_us(names[-1]) - _first_us(name)
+                if not (0 < keep.segments < left or 0 < keep.bytes < total or 0 < keep.seconds * 1_000_000 < age_us):
+                    break
+                (self.directory / name).unlink(missing_ok=True)
+                left -= 1
+                total -= size
+
+    def _own(self) -> Iterator[tuple[str, str, int]]:
+        """Name, mark and number of this broker's segments."""
+        with os.scandir(self.directory) as entries:
+            for entry in entries:
+                at, _, rest = entry.name.partition("-")
+                mark, _, number = rest.removesuffix(SUFFIX).rpartition("-")
+                if entry.name.endswith(SUFFIX) and at.isdigit() and number.isdigit() and mark.startswith(self._hash):
+                    yield entry.name, mark, int(number)
+
+
+def _first_us(name: str) -> Instant:
+    return int(name.partition("-")[0])

@@ -1,0 +1,105 @@
+"""A run of PUBLISH frames in the forms that its receivers want: another version, another QoS, other packet ids."""
+
+from __future__ import annotations
+
+from latecomer.core.session.state import PACKET_IDS
+from latecomer.messages.mqtt import V311
+from latecomer.wire.mqtt import header
+
+PUBLISH_0, PUBLISH_1 = 0x30, 0x32
+ACKS = b"".join(b"\x40\x02" + id.to_bytes(2) for id in range(1, PACKET_IDS + 1))
+"""Every PUBACK of a success, in the order of packet ids."""
+
+
+class Forms:
+    """A run in the forms that its receivers want, each made once."""
+
+    __slots__ = ("acked_forms", "data", "ids", "plain_forms", "qos1", "version")
+
+    def __init__(self, data: bytes, version: int, qos1: bool, ids: list[int]) -> None:
+        self.data = data
+        self.version = version
+        self.qos1 = qos1
+        self.ids = ids
+        self.plain_forms: dict[int, bytes] = {}
+        self.acked_forms: dict[tuple[int, int], bytes] = {}
+
+    def plain(self, version: int) -> bytes:
+        """With QoS 0."""
+        if version == self.version and not self.qos1:
+            return self.data
+        form = self.plain_forms.get(version)
+        if form is None:
+            form = self.plain_forms[version] = self._written_anew(version, 0)
+        return form
+
+    def acked(self, version: int, first_id: int) -> bytes:
+        """With QoS 1 and packet ids from `first_id` on."""
+        data, ids = self.data, self.ids
+        if version == self.version and first_id == (data[ids[0]] << 8) + data[ids[0] + 1] and self._in_sequence():
+            return data
+        form = self.acked_forms.get((version, first_id))
+        if form is None:
+            form = self._written_anew(version, first_id) if version != self.version else self._patched(first_id)
+            self.acked_forms[version, first_id] = form
+        return form
+
+    def acknowledgements(self) -> bytes:
+        data, ids = self.data, self.ids
+        if self._in_sequence():
+            first = (data[ids[0]] << 8) + data[ids[0] + 1]
+            return ACKS[4 * first - 4 : 4 * (first - 1 + len(ids))]
+        return b"".join(b"\x40\x02" + data[at : at + 2] for at in ids)
+
+    def _in_sequence(self) -> bool:
+        """Whether the packet ids count up by one."""
+        data, ids = self.data, self.ids
+        due = (data[ids[0]] << 8) + data[ids[0] + 1]
+        if due + len(ids) > PACKET_IDS + 1:
+            return False
+        for at in ids:
+            if (data[at] << 8) + data[at + 1] != due:
+                return False
+            due += 1
+        return True
+
+    def _patched(self, id: int) -> bytes:
+        out = bytearray(self.data)
+        for at in self.ids:
+            out[at] = id >> 8
+            out[at + 1] = id & 255
+            id = id + 1 if id < PACKET_IDS else 1
+        return bytes(out)
+
+    def _written_anew(self, version: int, id: int) -> bytes:
+        """Another version, or another QoS: the same messages with other headers."""
+        data = self.data
+        pieces: list[bytes] = []
+        at, size = 0, len(self.data)
+        while at < size:
+            found = header(data, at)
+            assert found is not None
+            body, end = found
+            topic_end = body + 2 + (data[body] << 8) + data[body + 1]
+            payload = topic_end + (2 if self.qos1 else 0) + (0 if self.version == V311 else 1)
+            middle = b""
+            if id:
+                middle = id.to_bytes(2)
+                id = id + 1 if id < PACKET_IDS else 1
+            if version != V311:
+                middle += b"\0"
+            first = PUBLISH_1 if id else PUBLISH_0
+            length = topic_end - body + len(middle) + end - payload
+            pieces += (bytes((first,)), _length(length), data[body:topic_end], middle, data[payload:end])
+            at = end
+        return b"".join(pieces)
+
+
+def _length(length: int) -> bytes:
+    """A remaining length [MQTT-1.5.5-1]."""
+    out = bytearray()
+    while length > 127:
+        out.append(length & 127 | 128)
+        length >>= 7
+    out.append(length)
+    return bytes(out)

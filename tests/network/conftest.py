@@ -1,0 +1,85 @@
+"""The networks that every behaviour is tried on, and who stands where in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from latecomer.model.topology import Link, Topology
+from latecomer.model.topology_generators import line, ring, walkthrough
+from latecomer.runtime.supervisor import Supervisor
+from tests.network.net import network_of, running
+from tests.network.peer import Peer
+
+
+def cycle() -> Topology:
+    """A ring of six with a chord: two ways everywhere."""
+    drawn = ring(6)
+    return Topology(name="cycle", nodes=drawn.nodes, links=(*drawn.links, Link("b1", "b4", 3000)))
+
+
+NETWORKS: dict[str, Callable[[], Topology]] = {
+    "one": lambda: line(1),
+    "two": lambda: line(2),
+    "tree": walkthrough,
+    "cycle": cycle,
+}
+PLACES = ["one-same", "two-far", "tree-same", "tree-far", "cycle-same", "cycle-far"]
+
+
+@dataclass(slots=True)
+class Place:
+    """A network, and where in it publisher and subscriber connect."""
+
+    supervisor: Supervisor
+    publisher: int
+    subscriber: int
+    ports: list[int]
+    """Of all brokers; the publisher's first, the subscriber's last."""
+
+    def pair(self, **subscriber: object) -> tuple[Peer, Peer]:
+        """Publisher and subscriber, connected."""
+        return Peer(self.publisher), Peer(self.subscriber, **subscriber)  # type: ignore[arg-type]
+
+
+class Networks:
+    """One network at a time: six brokers are enough for two cores."""
+
+    def __init__(self, folder: Callable[[str], Path]) -> None:
+        self.folder = folder
+        self.name = ""
+        self.stack = ExitStack()
+        self.supervisor: Supervisor | None = None
+
+    def get(self, name: str) -> Supervisor:
+        if name != self.name or self.supervisor is None:
+            self.stack.close()
+            self.name = name
+            self.supervisor = self.stack.enter_context(running(network_of(NETWORKS[name]()), self.folder(name)))
+        return self.supervisor
+
+
+@pytest.fixture(scope="session")
+def networks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Networks]:
+    found = Networks(lambda name: tmp_path_factory.mktemp(name))
+    with found.stack:
+        yield found
+
+
+@pytest.fixture(scope="session", params=PLACES)
+def place(request: pytest.FixtureRequest, networks: Networks) -> Place:
+    name, _, where = request.param.partition("-")
+    supervisor = networks.get(name)
+    topology = NETWORKS[name]()
+    seats = {seat.id: seat.port for seat in supervisor.network.brokers}
+    hops = {(a, b): far for a in seats for b, far in topology.hops_from(a).items()}
+    first, last = max(hops, key=lambda pair: hops[pair])
+    if where == "same":
+        last = first
+    others = [port for broker, port in seats.items() if broker not in (first, last)]
+    ports = [seats[first], *others, *([seats[last]] if last != first else [])]
+    return Place(supervisor, seats[first], seats[last], ports)

@@ -1,0 +1,55 @@
+"""Networks of real processes for tests: ports that nobody else uses, started once, stopped for certain."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from latecomer.model.topology import Topology
+from latecomer.runtime.network_file import Network, Seat
+from latecomer.runtime.supervisor import Supervisor
+
+HOST = "127.0.0.1"
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+# Below the ports that the system hands out to outgoing connections, which would be in the way of a restart.
+_NUMBERS = count(10_000 + 1000 * (WORKER % 22) + os.getpid() % 500)
+
+QUICK: dict[str, Any] = {"broker": {"durability": "process"}, "event_log": {"enabled": False}}
+"""What many small networks on a small machine need not do."""
+
+
+def free_port() -> int:
+    for port in _NUMBERS:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no port is free")
+
+
+def network_of(topology: Topology, settings: dict[str, Any] | None = None) -> Network:
+    seats = tuple(
+        Seat(id=node.id, port=free_port(), link_port=free_port(), admin_port=free_port(), websocket_port=free_port())
+        for node in topology.nodes
+    )
+    return Network(
+        name=topology.name, brokers=seats, links=topology.links, settings=QUICK if settings is None else settings
+    )
+
+
+@contextmanager
+def running(network: Network, folder: Path, **more: Any) -> Iterator[Supervisor]:
+    supervisor = Supervisor(network, folder, **more)
+    supervisor.start()
+    try:
+        yield supervisor
+    finally:
+        supervisor.stop()

@@ -46,8 +46,13 @@ def broker(
     run(settings)
 
 
+SWITCH_S = 0.0005
+"""How long a thread keeps the interpreter from the event loop, or the loop from the disk's thread."""
+
+
 def run(settings: Settings) -> None:
     """Serve until told to stop."""
+    sys.setswitchinterval(SWITCH_S)
     try:
         import uvloop
 

@@ -20,6 +20,8 @@ from latecomer.model.ids import BrokerId, Instant
 
 SUFFIX = ".parquet"
 UNFINISHED = ".unfinished"
+ROWS_MAX = 100_000
+"""Of a segment, unless somebody wants it otherwise."""
 HIDDEN = ("_", ".")
 """Names that begin like this are not part of the log: the rule of Spark and Hadoop."""
 

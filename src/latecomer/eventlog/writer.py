@@ -1,8 +1,8 @@
 """Records → segments.
 
 Theory of operation. Records are kept as they come, so that taking one costs the driver next to nothing, and are made
-into columns when a segment is written (`Files`: under a hidden name, made safe, renamed). Records leave the memory when the rename has happened and not before, so a full disk
-loses none, and a retry repeats none.
+into columns when a segment is written. They leave the memory when the segment is in place (`Files.write`) and not
+before, so a full disk loses none, and a retry repeats none.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from types import TracebackType
 from typing import Self
 
 from latecomer.eventlog.errors import EventLogError, EventLogFullError
-from latecomer.eventlog.files import Files
+from latecomer.eventlog.files import ROWS_MAX, Files
 from latecomer.eventlog.schema import table_of, write_table
 from latecomer.model.ids import BrokerId
 from latecomer.model.record import Record
 
-ROWS_MAX = 100_000
 FULL_AT = 10
 """Segments' worth of records that wait in memory, while writing fails, before no more are taken."""
 

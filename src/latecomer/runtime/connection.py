@@ -15,9 +15,28 @@ from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
+
 from latecomer.core.inputs import MqttConnected, MqttFailed, MqttLost, MqttReceived
 from latecomer.core.session.state import Session
-from latecomer.messages.mqtt import V5, V311, Connack, Connect, Packet, PacketError, Properties, Publish, Reason
+from latecomer.messages.mqtt import (
+    V5,
+    V311,
+    Connack,
+    Connect,
+    Disconnect,
+    Packet,
+    PacketError,
+    Properties,
+    Puback,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+    Reason,
+    Suback,
+    Unsuback,
+)
 from latecomer.runtime.tls import common_name
 from latecomer.wire.mqtt import decode, encode, header
 from latecomer.wire.mqtt_decode import protocol_version
@@ -27,12 +46,16 @@ if TYPE_CHECKING:
     from latecomer.runtime.fastpath import Plan
 
 CONNECT = 0x10
+MQTT = b"\0\x04MQTT"
 DRAIN_S = 1.0
 DRAIN_BYTES = 64 * 1024
 PATIENCE_S = 0.25
 """How often a receiver that holds publishers up is looked at."""
 PATIENCE_TURNS = 8
 """How many looks it may hold them up, if it makes some progress."""
+
+WORDY = (Connack, Puback, Pubrec, Pubrel, Pubcomp, Suback, Unsuback, Disconnect)
+"""Packets that say in words what they say in numbers."""
 
 log = logging.getLogger("latecomer")
 
@@ -62,6 +85,8 @@ class Connection(asyncio.Protocol):
         self.rest_since = 0.0
         """When the packet that is not whole yet began."""
         self.opened_at = self.heard_at = door.loop.time()
+        self.packet_max = 0
+        """Bytes of a packet that the client takes; 0: any."""
         self.closing = False
         self.refusal: tuple[Reason, str] | None = None
         """Why it will be refused, whatever it says."""
@@ -150,7 +175,7 @@ class Connection(asyncio.Protocol):
             self.driver.choked -= 1
         self.choked = self.slow = False
 
-    # -- reading ---------------------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------------------------
 
     def keep(self, data: bytes) -> None:
         """The beginning of a packet, or what must wait."""
@@ -165,6 +190,10 @@ class Connection(asyncio.Protocol):
             if found is not None:
                 self.wanted = found[1]
 
+    def unfinished_since(self, now: float) -> float:
+        """Seconds that a packet has been on its way."""
+        return now - self.rest_since if self.rest is not None and self.waits_for is None else 0.0
+
     def pause(self) -> None:
         self._pauses += 1
         if self._pauses == 1 and not self.transport.is_closing():
@@ -178,6 +207,18 @@ class Connection(asyncio.Protocol):
     def fail(self, reason: Reason, problem: str) -> None:
         """End a connection whose client broke the rules, and say why."""
         self.driver.tell_from(self, MqttFailed(self.id, reason, problem))
+
+    def refuse_publication(self, packet: Publish) -> None:
+        """P8: what cannot be kept is not acknowledged. The answer must not wait for the disk, so it is given here."""
+        problem = "the disk is full"
+        self.driver.counters.refuse(problem)
+        if self.version != V5:
+            self.driver.tell(MqttLost(self.id))  # 3.1.1 has no other way to say no
+            self.say_goodbye(problem)
+        elif packet.qos:
+            answer = Puback if packet.qos == 1 else Pubrec
+            properties = Properties(reason_string=problem)
+            self.write(encode(answer(packet.packet_id, Reason.QUOTA_EXCEEDED, properties), V5))
 
     def abandon(self, problem: str) -> None:
         """End a connection to which nothing can be said."""
@@ -198,21 +239,29 @@ class Connection(asyncio.Protocol):
                 self.keep(data)
                 return
             body, end = found
+            self.version = V311  # for whoever is neither
             if end > self.door.limits.connect_bytes:
-                self.version = protocol_version(data[body:]) or V311
+                self.version = protocol_version(data[body:])
                 raise PacketError(
                     Reason.PACKET_TOO_LARGE, f"a CONNECT has at most {self.door.limits.connect_bytes} bytes"
                 )
             if end > len(data):
                 self.keep(data)
                 return
-            self.version = protocol_version(data[body:end]) or V311
+            self.version = protocol_version(data[body:end])
             packet = decode(CONNECT, data[body:end], V5)
         except PacketError as error:
+            if (
+                error.reason is Reason.UNSUPPORTED_PROTOCOL_VERSION
+                and data[body : body + 6] == MQTT
+                and data[body + 6] > V5
+            ):
+                self.version = V5  # [MQTT-3.1.2-2] a later version, which may know the words of this one
             self._refuse(error.reason, str(error))
             return
         assert isinstance(packet, Connect)
         self.version = packet.version
+        self.packet_max = packet.properties.maximum_packet_size or 0
         if self.refusal is not None:
             self._refuse(*self.refusal)
             return
@@ -250,7 +299,7 @@ class Connection(asyncio.Protocol):
         answers = self.version == V5 or reason not in (Reason.MALFORMED_PACKET, Reason.PROTOCOL_ERROR)
         if answers:
             properties = Properties(reason_string=problem) if self.version == V5 else Properties()
-            self.write(encode(Connack(False, reason, properties), self.version))
+            self.send([Connack(False, reason, properties)])
         self.say_goodbye(problem)
 
     def _turn_away(self, problem: str) -> None:
@@ -263,12 +312,14 @@ class Connection(asyncio.Protocol):
             data, self.rest = bytes(self.rest), None
             self.driver.fastpath.receive(self, data)
 
-    # -- writing ---------------------------------------------------------------------------------------------------------
+    # -- writing -----------------------------------------------------------------------------------------------------
 
     def send(self, packets: list[Packet]) -> None:
         """What the core sends."""
         version = self.version
-        if len(packets) == 1:
+        if self.packet_max:
+            data = self._fitting(packets)
+        elif len(packets) == 1:
             data = encode(packets[0], version)
         else:
             data = b"".join([encode(packet, version) for packet in packets])
@@ -277,6 +328,22 @@ class Connection(asyncio.Protocol):
             if type(packet) is Publish:
                 delivered[packet.qos] += 1
         self.write(data)
+
+    def _fitting(self, packets: list[Packet]) -> bytes:
+        """[MQTT-3.1.2-24] For a client that takes only so much: words are left out first [MQTT-3.4.2-2]; what is too
+        large even so is not sent, and a client that cannot take its CONNACK cannot be served."""
+        pieces = []
+        for packet in packets:
+            data = encode(packet, self.version)
+            if len(data) > self.packet_max and isinstance(packet, WORDY):
+                brief = msgspec.structs.replace(packet.properties, reason_string=None, user=())
+                data = encode(msgspec.structs.replace(packet, properties=brief), self.version)
+            if len(data) <= self.packet_max:
+                pieces.append(data)
+            elif isinstance(packet, Connack):
+                self.driver.tell(MqttLost(self.id))
+                self.say_goodbye("the client takes no packet as large as its CONNACK")
+        return b"".join(pieces)
 
     def lease(self, first: int, last: int) -> None:
         """The fast path sent deliveries under these numbers."""
@@ -318,7 +385,7 @@ class Connection(asyncio.Protocol):
         if self._drained > DRAIN_BYTES:
             self.transport.abort()
 
-    # -- back-pressure -------------------------------------------------------------------------------------------------
+    # -- back-pressure -----------------------------------------------------------------------------------------------
 
     def wait_for(self, receiver: Connection) -> None:
         """Read no more before the receiver has caught up."""

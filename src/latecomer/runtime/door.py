@@ -114,6 +114,7 @@ class Door:
         self._rounds = self.loop.call_later(ROUNDS_S, self._go_round)
         lag = self.loop.time() - now
         self.driver.counters.loop_lag.observe(max(0.0, lag))
+        self.driver.look_at_space()
         for connection in list(self.driver.connections.values()):
             if connection.state is State.CONNECTED:
                 session = connection.session
@@ -124,9 +125,8 @@ class Door:
                 elif session.keep_alive_s and now - connection.heard_at > 1.5 * session.keep_alive_s:
                     if connection.waits_for is None and not connection.held:
                         connection.fail(Reason.KEEP_ALIVE_TIMEOUT, "nothing was heard for too long")  # [MQTT-3.1.2-22]
-                elif connection.rest is not None and connection.waits_for is None:
-                    if now - connection.rest_since > limits.packet_s:
-                        connection.fail(Reason.KEEP_ALIVE_TIMEOUT, "a packet took too long to arrive")
+                elif connection.unfinished_since(now) > limits.packet_s:
+                    connection.fail(Reason.KEEP_ALIVE_TIMEOUT, "a packet took too long to arrive")
             elif connection.state is State.WAITING and now - connection.opened_at > limits.connect_s:
                 connection.say_goodbye(f"no CONNECT within {limits.connect_s:g} s")
 

@@ -97,7 +97,7 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
 
-    # -- facts -----------------------------------------------------------------------------------------------------------
+    # -- facts -------------------------------------------------------------------------------------------------------
 
     def tell(self, fact: Input) -> None:
         """Tell the core a fact, and do what follows from it."""
@@ -139,7 +139,7 @@ class Driver:
         self._timer = None
         self.tell(Woken())
 
-    # -- effects -----------------------------------------------------------------------------------------------------------
+    # -- effects -----------------------------------------------------------------------------------------------------
 
     def _perform(self, effects: list[Effect]) -> None:
         if not effects:
@@ -181,7 +181,7 @@ class Driver:
             if error is None:
                 self.counters.commits.observe(time.perf_counter() - begun)
                 self.counters.committed_rows += len(writes)
-                self.full = False
+                self.look_at_space()
                 self.writing = False
                 self._perform_held(ready)
                 if self.held and not self.writing:
@@ -195,6 +195,16 @@ class Driver:
                 self.failed(error)
 
         self.disk.submit(writes, done)
+
+    def look_at_space(self) -> None:
+        """Stop taking what must be kept before the disk is full, so that what is under way can be finished."""
+        full = self.disk.space() <= 0
+        if full != self.full:
+            self.full = full
+            if full:
+                log.error("the disk is nearly full: publications that must be kept are refused; make room")
+            else:
+                log.warning("there is room on the disk again")
 
     def _perform_held(self, effects: list[Effect | Connection]) -> None:
         table = self._perform_table

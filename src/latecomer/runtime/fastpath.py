@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from latecomer.runtime.driver import Driver
 
 PUBACK, PINGREQ = 0x40, 0xC0
+PUBLISHES = (PUBLISH_0, PUBLISH_1)
 PINGRESP = b"\xd0\x00"
 TOPICS_MAX = 65_536
 
@@ -103,7 +104,7 @@ class FastPath:
         """Topics that match the same filters have the same audience, unless rules tell them apart."""
         self.shared: dict[tuple[object, ...], Plan] = {}
 
-    # -- plans ---------------------------------------------------------------------------------------------------------
+    # -- plans -------------------------------------------------------------------------------------------------------
 
     def plan(self, c: Connection, topic: bytes) -> Plan:
         """What to do with a topic that this client publishes to."""
@@ -194,7 +195,7 @@ class FastPath:
             plan.version = next(iter(versions)) if len(versions) == 1 else 0
         return plan
 
-    # -- the walk --------------------------------------------------------------------------------------------------------
+    # -- the walk ----------------------------------------------------------------------------------------------------
 
     def receive(self, c: Connection, data: bytes) -> None:
         """Take a chunk from a connected client; what cannot be taken yet is left with the connection."""
@@ -221,7 +222,7 @@ class FastPath:
                 if end > size:
                     break
                 plan = SLOW
-                if (first == PUBLISH_0 or first == PUBLISH_1) and end - body > 4:
+                if first in PUBLISHES and end - body > 4:
                     after = after_topic = body + 2 + (data[body] << 8) + data[body + 1]
                     if first == PUBLISH_1:
                         after += 2
@@ -284,7 +285,9 @@ class FastPath:
 
     def _odd(self, c: Connection, packet: Packet, general: list[Packet]) -> None:
         """A packet for the core, unless it is an acknowledgement of what the core has not sent."""
-        if not (type(packet) is Puback and c.ranges and self._settle_one(c, packet.packet_id)):
+        if self.driver.full and type(packet) is Publish and (packet.qos or packet.retain):
+            c.refuse_publication(packet)
+        elif not (type(packet) is Puback and c.ranges and self._settle_one(c, packet.packet_id)):
             general.append(packet)
 
     def _to_core(self, c: Connection, packets: list[Packet]) -> list[Packet]:
@@ -292,7 +295,7 @@ class FastPath:
             self.driver.tell_from(c, MqttReceived(c.id, packets))
         return []
 
-    # -- runs ------------------------------------------------------------------------------------------------------------
+    # -- runs --------------------------------------------------------------------------------------------------------
 
     def _forward(
         self, c: Connection, data: bytes, start: int, end: int, count: int, plan: Plan, kind: int, ids: list[int]
@@ -375,7 +378,7 @@ class FastPath:
             at = found[1]
         self._to_core(c, packets)
 
-    # -- acknowledgements ----------------------------------------------------------------------------------------------
+    # -- acknowledgements --------------------------------------------------------------------------------------------
 
     def _settle(self, c: Connection, data: bytes, at: int, size: int) -> int:
         """How many PUBACKs from here on are exactly those that are due."""
@@ -417,7 +420,7 @@ class FastPath:
         if session.backlog:
             self.driver.tell(MqttReceived(c.id, ()))
 
-    # -- from links ----------------------------------------------------------------------------------------------------
+    # -- from links --------------------------------------------------------------------------------------------------
 
     def spread(self, peer: str, run: Run) -> list[Publish]:
         """A run from a neighbour: to the clients of this broker and to the neighbours beyond. Returns what only the

@@ -35,7 +35,8 @@ import pyarrow.parquet as pq
 from latecomer.eventlog import EventLogError
 from latecomer.eventlog.reader import SUFFIX
 from latecomer.eventlog.schema import table_of
-from latecomer.eventlog.writer import ROWS_MAX, UNFINISHED
+from latecomer.eventlog.files import UNFINISHED
+from latecomer.eventlog.writer import ROWS_MAX
 from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Kind, Record
 

@@ -238,7 +238,7 @@ class Links:
         if peer in self._wake:
             self._wake[peer].set()
 
-    # -- what the core orders ------------------------------------------------------------------------------------------
+    # -- what the core orders ----------------------------------------------------------------------------------------
 
     def send(self, peer: BrokerId, number: int, frames: list[LinkMessage]) -> None:
         connection = self.current.get(peer)

@@ -147,7 +147,7 @@ class Node:
         self.addresses: list[str] = []
         self._reloading: asyncio.TimerHandle | None = None
 
-    # -- life ----------------------------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Open every door; afterwards clients are served."""
@@ -210,7 +210,7 @@ class Node:
         self.failure = error
         self.stopping.set()
 
-    # -- listeners -----------------------------------------------------------------------------------------------------
+    # -- listeners ---------------------------------------------------------------------------------------------------
 
     async def _listen(self, listener: Listener, key: str) -> None:
         loop = asyncio.get_running_loop()
@@ -247,7 +247,7 @@ class Node:
         path = listener.path if listener.kind in ("ws", "wss") else ""
         self.addresses.append(f"{scheme}://{listener.host}:{port}{path}")
 
-    # -- rights ----------------------------------------------------------------------------------------------------------
+    # -- rights ------------------------------------------------------------------------------------------------------
 
     def _reload(self) -> None:
         self._reloading = asyncio.get_running_loop().call_later(RELOAD_S, self._reload)

@@ -159,8 +159,8 @@ class Deliveries:
             parcel = session.queue[number]
             assert parcel is not None
             event = parcel.event
-            if event.expires_us and event.expires_us <= self.orders.now:
-                self._forget(session, number)  # [MQTT-3.3.2-5]
+            if 0 < event.expires_us <= self.orders.now and number > session.recovered:
+                self._forget(session, number)  # [MQTT-3.3.2-5] delivery has not begun
                 self.dropped(session, event, "expired")
                 continue
             inflight[id] = Flight(number, Stage.PUBACK if parcel.qos == 1 else Stage.PUBREC)
@@ -170,16 +170,13 @@ class Deliveries:
 
     def resume(self, session: Session) -> None:
         """[MQTT-4.4.0-1] After a reconnection: what was under way again, under its id, then the rest."""
-        unsettled = list(session.inflight.items())
-        for id, flight in unsettled:
-            if flight.stage is Stage.PUBCOMP:
-                self.orders.transmit(session.connection, Pubrel(id))
-                continue
-            parcel = session.queue[flight.number]
-            assert parcel is not None
-            if not self._send(session, parcel, id, dup=True):
-                del session.inflight[id]
-                self._forget(session, flight.number)
+        again = [flight.number for flight in session.inflight.values() if flight.stage is not Stage.PUBCOMP]
+        for number in again:
+            del session.inflight[packet_id(number)]
+        session.backlog.extendleft(reversed(again))
+        session.recovered = max(session.recovered, *again, 0)
+        for id in session.inflight:
+            self.orders.transmit(session.connection, Pubrel(id))
         self.pump(session)
 
     def recover(self, session: Session, queue: Mapping[int | str, object]) -> None:

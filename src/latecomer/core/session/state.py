@@ -122,7 +122,7 @@ class Session:
     number: int = 0
     """Of the newest delivery of QoS 1 or 2."""
     recovered: int = 0
-    """Deliveries up to here were found on disk, and may have been sent before."""
+    """Deliveries up to here may have been sent on an earlier connection."""
     queue: OrderedDict[int, Parcel | None] = field(default_factory=OrderedDict)
     """Deliveries that are not settled, by number; None: released (QoS 2), the event is no longer needed."""
     queue_bytes: int = 0

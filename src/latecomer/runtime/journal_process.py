@@ -1,0 +1,343 @@
+"""The process that writes a broker's event log: `python -m latecomer.runtime.journal_process`.
+
+Theory of operation. Standard input is a stream of frames, each a length and a message in MessagePack: first the orders,
+then batches of what the broker noted. Records are kept as they are until there are enough for a table, tables until
+there are enough rows or seconds for a segment. While the disk does not take it, nothing more is read: the pipe fills,
+and the broker drops what does not fit. What has become of everything is reported on standard output, line by line.
+
+The end of the input is the only end. A broker that was killed has left its last notes in the pipe, and they are still
+written; signals, which the terminal and the service manager send to everybody, are for the broker.
+
+Nothing but a conversion needs Arrow, which is therefore loaded with the first one: a broker that starts needs the
+processor for itself.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from latecomer.eventlog import EventLogError, Files, Keep
+from latecomer.model.ids import BrokerId, Instant
+from latecomer.model.record import Kind, Record
+from latecomer.wire.mqtt import header
+
+NICE = 5
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+HEAD_BYTES = 4
+CHUNK_BYTES = 1 << 20
+TABLE_ROWS = 5_000
+"""Records that become columns together."""
+LAST_ATTEMPTS = 3
+PROBLEM_MAX = 900
+"""Characters: a report must fit into what a pipe takes at once."""
+
+Run = tuple[str, bytes, int, int, Instant]
+"""Publisher, topic, count, receivers, instant: publications of one topic that came in a row."""
+MixedRun = tuple[str, bytes, int, Instant]
+"""Publisher, PUBLISH frames, receivers, instant. An empty publisher: it came by a link, and was noted elsewhere."""
+Item = Record | Run | MixedRun
+"""What a broker notes. On the wire, records are maps and runs are arrays of five or four."""
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """The first frame: what to write where."""
+
+    directory: bytes
+    """As the file system spells it."""
+    broker: BrokerId
+    boot: int
+    rows_max: int
+    seconds_max: float
+    keep: Keep
+    retry_s: float
+
+
+class Status(msgspec.Struct, frozen=True, array_like=True):
+    """What has become of everything so far."""
+
+    settled: int = 0
+    """Items whose records are in segments, or lost."""
+    written: int = 0
+    """Records in segments."""
+    lost: int = 0
+    """Records that no column takes: a mistake of ours."""
+    failures: int = 0
+    """Attempts to write that failed."""
+    problem: str = ""
+    """Why nothing can be written at the moment; a sentence, or empty."""
+
+
+class Segments:
+    """Items in, segments out."""
+
+    def __init__(
+        self, orders: Orders, report: Callable[[Status], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._orders = orders
+        self._report = report
+        self._clock = clock
+        self._files: Files | None = None
+        self._rows: list[Record] = []
+        self._tables: list[Any] = []
+        self._table_rows = 0
+        self._first_us: Instant = 0
+        self._begun_at = 0.0
+        self._retry_at = 0.0
+        self._came = self._came_items = 0
+        self._ends: deque[tuple[int, int]] = deque()
+        """After each batch not settled yet: how many rows and items had come by then."""
+        self._gone = 0
+        """Rows that are in segments, or lost."""
+        self._unfit = 0
+        """Rows lost since the last segment."""
+        self.status = Status()
+
+    @property
+    def full(self) -> bool:
+        """Whether a segment's worth of rows waits for the disk: nothing more should come before it is written."""
+        return self._table_rows >= self._orders.rows_max
+
+    def take(self, items: list[Item]) -> None:
+        """Keep what came, and write what is complete."""
+        if not self._table_rows and not self._rows:
+            self._begun_at = self._clock()
+        for item in items:
+            self._rows += opened(item, self._orders.broker)
+        self._came, self._came_items = self._gone + self._unfit + self._waiting(), self._came_items + len(items)
+        self._ends.append((self._came, self._came_items))
+        self.tend()
+
+    def tend(self) -> None:
+        """Write what is due, if the disk takes it."""
+        while True:
+            due = bool(self._waiting()) and self._clock() >= self._begun_at + self._orders.seconds_max
+            self._convert(1 if due else TABLE_ROWS)
+            if not (due or self.full) or not self._seal():
+                break
+        self._settle()
+
+    def wait_s(self) -> float | None:
+        """How long nothing has to be done, unless more comes."""
+        if not self._waiting():
+            return None
+        at = self._retry_at if self.full else max(self._retry_at, self._begun_at + self._orders.seconds_max)
+        return max(0.0, at - self._clock())
+
+    def finish(self) -> bool:
+        """Write everything; False if the disk does not take it."""
+        for attempt in range(LAST_ATTEMPTS):
+            if attempt:
+                time.sleep(min(self._orders.retry_s, 1.0))
+            self._retry_at = 0.0
+            self._convert(1)
+            while self._seal() and self._rows:
+                self._convert(1)
+            self._settle()
+            if not self._waiting():
+                return True
+        return False
+
+    # --- inside ---
+
+    def _waiting(self) -> int:
+        return len(self._rows) + self._table_rows
+
+    def _convert(self, rows_min: int) -> None:
+        """Make columns of the rows, `rows_min` or more at a time, as many as this segment can have."""
+        while (room := self._orders.rows_max - self._table_rows) and len(self._rows) >= min(rows_min, room):
+            from latecomer.eventlog.schema import table_of
+
+            part = self._rows[: min(room, TABLE_ROWS)]
+            del self._rows[: len(part)]
+            try:
+                table = table_of(part)
+            except Exception:  # a record that no column takes is our mistake, and must not end the log
+                fitting = [row for row in part if _fits(row)]
+                self._unfit += len(part) - len(fitting)
+                self._change(lost=self.status.lost + len(part) - len(fitting))
+                part, table = fitting, table_of(fitting)
+            if part and not self._table_rows:
+                self._first_us = part[0].at_us
+            self._tables.append(table)
+            self._table_rows += len(part)
+
+    def _seal(self) -> bool:
+        """Make a segment of the tables; False if that must wait."""
+        now = self._clock()
+        if self._table_rows:
+            if now < self._retry_at:
+                return False
+            try:
+                self._write()
+            except (OSError, EventLogError) as error:
+                self._retry_at = self._clock() + self._orders.retry_s
+                self._change(failures=self.status.failures + 1, problem=self._sentence(error))
+                return False
+            self._change(written=self.status.written + self._table_rows, problem="")
+        self._gone += self._table_rows + self._unfit
+        self._table_rows = self._unfit = 0
+        self._tables.clear()
+        self._begun_at = now
+        return True
+
+    def _write(self) -> None:
+        import pyarrow as pa
+
+        from latecomer.eventlog.schema import write_table
+
+        if self._files is None:
+            self._files = Files(Path(os.fsdecode(self._orders.directory)), self._orders.broker, self._orders.boot)
+        table = pa.concat_tables(self._tables)
+        self._files.write(self._first_us, lambda file: write_table(table, file))
+        with suppress(OSError):  # the segment is in place, and must not be written once more
+            self._files.sync()
+        self._files.thin_out(self._orders.keep)
+
+    def _sentence(self, error: OSError | EventLogError) -> str:
+        if isinstance(error, EventLogError):
+            return str(error)[:PROBLEM_MAX]
+        directory = os.fsdecode(self._orders.directory)
+        problem = f"{directory}: the event log cannot be written: {error.strerror or error}"
+        return f"{problem}; make room on the disk or repair the directory"[:PROBLEM_MAX]
+
+    def _settle(self) -> None:
+        if not self._waiting():  # what is left is rows lost since the last segment
+            self._gone, self._unfit = self._gone + self._unfit, 0
+        settled = self.status.settled
+        while self._ends and self._ends[0][0] <= self._gone:
+            settled = self._ends.popleft()[1]
+        self._change(settled=settled)
+
+    def _change(self, **changes: Any) -> None:
+        status = msgspec.structs.replace(self.status, **changes)
+        if status != self.status:
+            self.status = status
+            self._report(status)
+
+
+def _fits(row: Record) -> bool:
+    from latecomer.eventlog.schema import table_of
+
+    try:
+        table_of([row])
+    except Exception:
+        return False
+    return True
+
+
+def opened(item: Item, broker: BrokerId) -> Iterator[Record]:
+    """The records that an item stands for: of a run, one per topic and kind, with a count."""
+    if isinstance(item, Record):
+        yield item
+        return
+    if len(item) == 5:
+        publisher, topic, number, receivers, at_us = item
+        counts = {topic: number}
+    else:
+        publisher, frames, receivers, at_us = item
+        counts = topics(frames)
+    for topic, count in counts.items():
+        text = topic.decode("utf-8", "backslashreplace")
+        if publisher:
+            yield Record(at_us, broker, Kind.PUBLISHED, client=publisher, topic=text, count=count)
+        if receivers:
+            yield Record(at_us, broker, Kind.DELIVERED, topic=text, count=count * receivers)
+
+
+def topics(frames: bytes) -> dict[bytes, int]:
+    """How often each topic occurs in a run of whole PUBLISH frames."""
+    counts: dict[bytes, int] = {}
+    at = 0
+    while at < len(frames):
+        found = header(frames, at)
+        assert found is not None
+        body, at = found
+        topic = frames[body + 2 : body + 2 + (frames[body] << 8) + frames[body + 1]]
+        counts[topic] = counts.get(topic, 0) + 1
+    return counts
+
+
+class Frames:
+    """Cuts the stream into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        buffer = self._buffer
+        buffer += data
+        at = 0
+        while len(buffer) - at >= HEAD_BYTES:
+            end = at + HEAD_BYTES + int.from_bytes(buffer[at : at + HEAD_BYTES])
+            if end > len(buffer):
+                break
+            yield bytes(buffer[at + HEAD_BYTES : end])
+            at = end
+        del buffer[:at]
+
+
+def serve(source: int, sink: int) -> int:
+    """Write what comes until it ends; the exit code of the process."""
+    os.set_blocking(sink, False)
+    decode = msgspec.msgpack.Decoder(list[Record | tuple[Any, ...]]).decode
+    encode = msgspec.json.Encoder().encode
+
+    def report(status: Status) -> None:
+        with suppress(OSError):  # the broker is gone or busy: the next report says the same and more
+            os.write(sink, encode(status) + b"\n")
+
+    frames = Frames()
+    segments: Segments | None = None
+    for data in _chunks(source, lambda: segments):
+        for frame in frames.feed(data):
+            if segments is None:
+                segments = Segments(msgspec.msgpack.decode(frame, type=Orders), report)
+            else:
+                segments.take(decode(frame))  # type: ignore[arg-type]
+    return 0 if segments is None or segments.finish() else 1
+
+
+def _chunks(source: int, segments: Callable[[], Segments | None]) -> Iterator[bytes]:
+    """The input, as it comes and as the disk has room for it, until its end; meanwhile what is due is written."""
+    readable, ended = select.poll(), select.poll()
+    readable.register(source, select.POLLIN)
+    ended.register(source, 0)
+    while True:
+        to = segments()
+        wait_s = None if to is None else to.wait_s()
+        wait_ms = None if wait_s is None else int(wait_s * 1000) + 1
+        if to is not None and to.full:
+            if ended.poll(wait_ms) and not to.finish():
+                return
+            to.tend()
+        elif not readable.poll(wait_ms):
+            assert to is not None
+            to.tend()
+        elif data := os.read(source, CHUNK_BYTES):
+            yield data
+        else:
+            return
+
+
+def main() -> int:
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED)  # the broker blocked them, for the time until now
+    with suppress(OSError):
+        os.nice(NICE)
+    return serve(sys.stdin.fileno(), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

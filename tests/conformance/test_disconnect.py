@@ -105,7 +105,8 @@ def test_the_servers_goodbye_respects_the_maximum_packet_size(join: Join, limit:
     try:
         welcome = client.receive()
     except Closed:
-        pytest.skip("the CONNACK of this broker does not fit")
+        assert limit < 20  # a client that cannot take its CONNACK cannot be served, and is not told lies
+        return
     assert welcome.kind == CONNACK
     assert welcome.size <= limit
     client.send(packet(PINGREQ, flags=1))

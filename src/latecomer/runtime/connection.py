@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from latecomer.runtime.fastpath import Plan
 
 CONNECT = 0x10
-MQTT = b"\0\x04MQTT"
 DRAIN_S = 1.0
 DRAIN_BYTES = 64 * 1024
 PATIENCE_S = 0.25
@@ -421,3 +420,9 @@ class Connection(asyncio.Protocol):
             waiter.waits_for = None
             waiter.unpause()
             self.door.loop.call_soon(waiter._go_on)
+
+
+def _level(body: bytes) -> int:
+    """The protocol level of a CONNECT, whatever the name of its protocol."""
+    at = 2 + int.from_bytes(body[:2])
+    return body[at] if at < len(body) else 0

@@ -56,6 +56,9 @@ PATIENCE_TURNS = 8
 WORDY = (Connack, Puback, Pubrec, Pubrel, Pubcomp, Suback, Unsuback, Disconnect)
 """Packets that say in words what they say in numbers."""
 
+REASONS = frozenset(reason.name.lower() for reason in Reason)
+"""Goodbyes that begin with one of these and a colon are counted under it."""
+
 log = logging.getLogger("latecomer")
 
 
@@ -127,7 +130,7 @@ class Connection(asyncio.Protocol):
                 return
             data = bytes(self.rest)
             self.rest = None
-        if self.state is State.CONNECTED:
+        if self.session is not None:
             self.driver.fastpath.receive(self, data)
         elif self.state is State.WAITING:
             self._greet(data)
@@ -230,7 +233,7 @@ class Connection(asyncio.Protocol):
     def _greet(self, data: bytes) -> None:
         """Bad inputs 2, 3: nothing but a CONNECT, and not a long one."""
         if data[0] != CONNECT:
-            self._turn_away("the first packet is no CONNECT")  # [MQTT-3.1.0-1]
+            self.turn_away("the first packet is no CONNECT")  # [MQTT-3.1.0-1]
             return
         try:
             found = header(data, 0)
@@ -240,22 +243,22 @@ class Connection(asyncio.Protocol):
             body, end = found
             self.version = V311  # for whoever is neither
             if end > self.door.limits.connect_bytes:
+                if len(data) < body + len(MQTT) + 1:
+                    self.keep(data)  # until it shows which version it wants to be refused in
+                    return
                 self.version = protocol_version(data[body:])
                 raise PacketError(
                     Reason.PACKET_TOO_LARGE, f"a CONNECT has at most {self.door.limits.connect_bytes} bytes"
                 )
             if end > len(data):
                 self.keep(data)
+                self.wanted = end  # a CONNECT that comes byte by byte is looked at twice, not 65,536 times
                 return
             self.version = protocol_version(data[body:end])
             packet = decode(CONNECT, data[body:end], V5)
         except PacketError as error:
-            if (
-                error.reason is Reason.UNSUPPORTED_PROTOCOL_VERSION
-                and data[body : body + 6] == MQTT
-                and data[body + 6] > V5
-            ):
-                self.version = V5  # [MQTT-3.1.2-2] a later version, which may know the words of this one
+            if error.reason is Reason.UNSUPPORTED_PROTOCOL_VERSION and _level(data[body:end]) >= V5:
+                self.version = V5  # [MQTT-3.1.2-2] it may know the words of this version
             self._refuse(error.reason, str(error))
             return
         assert isinstance(packet, Connect)
@@ -294,14 +297,14 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, reason: Reason, problem: str) -> None:
         """Answer a CONNECT with a no; a CONNECT of 3.1.1 that cannot be read gets no answer but the end."""
-        self.driver.counters.refuse(reason.name.lower())
         answers = self.version == V5 or reason not in (Reason.MALFORMED_PACKET, Reason.PROTOCOL_ERROR)
         if answers:
             properties = Properties(reason_string=problem) if self.version == V5 else Properties()
             self.send([Connack(False, reason, properties)])
-        self.say_goodbye(problem)
+        self.say_goodbye(f"{reason.name.lower()}: {problem}")
 
-    def _turn_away(self, problem: str) -> None:
+    def turn_away(self, problem: str) -> None:
+        """End a connection on which no CONNECT came, and to which nothing may be said [MQTT-3.14.0-1]."""
         self.driver.counters.refuse("no connect")
         self.say_goodbye(problem)
 
@@ -341,7 +344,7 @@ class Connection(asyncio.Protocol):
                 pieces.append(data)
             elif isinstance(packet, Connack):
                 self.driver.tell(MqttLost(self.id))
-                self.say_goodbye("the client takes no packet as large as its CONNACK")
+                self.say_goodbye("packet_too_large: the client takes no packet as large as its CONNACK")
         return b"".join(pieces)
 
     def lease(self, first: int, last: int) -> None:
@@ -366,6 +369,9 @@ class Connection(asyncio.Protocol):
             self.driver.changed()
         if problem:
             log.info("closing %s (%s): %s", self.id, self.address, problem)
+            word = problem.partition(": ")[0]
+            if word in REASONS:
+                self.driver.counters.refuse(word)
         if not problem or not self.transport.can_write_eof():
             self.transport.close()
             return

@@ -19,18 +19,14 @@ while: then it is *slow*, and is served by the general path, which drops or queu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from latecomer.core.inputs import MqttReceived, Relayed
 from latecomer.core.session.state import PACKET_IDS, packet_id
 from latecomer.messages.link import Run
 from latecomer.messages.mqtt import V311, Packet, PacketError, Puback, Publish, Reason
 from latecomer.model.filters import Filter
-from latecomer.model.record import Kind, Record
 from latecomer.runtime.forms import ACKS, PUBLISH_0, PUBLISH_1, Forms
 from latecomer.wire.mqtt import decode, header
 
@@ -62,35 +58,6 @@ class Plan:
 
 SLOW = Plan()
 """For the general path."""
-
-
-class RunNote(msgspec.Struct, frozen=True):
-    """A run, for the event log: what came, by reference. Records are made of it later, in another thread."""
-
-    broker: str
-    publisher: str
-    """Empty: it came by a link, and was recorded as published elsewhere."""
-    frames: bytes
-    receivers: int
-    at_us: int
-
-    def records(self) -> Iterator[Record]:
-        """One line per topic and kind, which stands for `count` publications or deliveries."""
-        counts: dict[bytes, int] = {}
-        at, data = 0, self.frames
-        while at < len(data):
-            found = header(data, at)
-            assert found is not None
-            body, end = found
-            topic = data[body + 2 : body + 2 + (data[body] << 8) + data[body + 1]]
-            counts[topic] = counts.get(topic, 0) + 1
-            at = end
-        for topic, count in counts.items():
-            text = topic.decode()
-            if self.publisher:
-                yield Record(self.at_us, self.broker, Kind.PUBLISHED, client=self.publisher, topic=text, count=count)
-            if self.receivers:
-                yield Record(self.at_us, self.broker, Kind.DELIVERED, topic=text, count=count * self.receivers)
 
 
 class FastPath:
@@ -199,13 +166,11 @@ class FastPath:
 
     def receive(self, c: Connection, data: bytes) -> None:
         """Take a chunk from a connected client; what cannot be taken yet is left with the connection."""
-        version5, packet_max = c.version != V311, self.driver.packet_max
+        version5, packet_max, size = c.version != V311, self.driver.packet_max, len(data)
         plans = self._plans(c)
         at = start = count = kind = 0
-        size = len(data)
         run: Plan | None = None
-        ids: list[int] = []
-        """Where the packet ids of a run of QoS 1 stand."""
+        ids: list[int] = []  # where the packet ids of a run of QoS 1 stand
         general: list[Packet] = []
         try:
             while at + 1 < size:
@@ -223,9 +188,8 @@ class FastPath:
                     break
                 plan = SLOW
                 if first in PUBLISHES and end - body > 4:
-                    after = after_topic = body + 2 + (data[body] << 8) + data[body + 1]
-                    if first == PUBLISH_1:
-                        after += 2
+                    after_topic = body + 2 + (data[body] << 8) + data[body + 1]
+                    after = after_topic + 2 if first == PUBLISH_1 else after_topic
                     if after + version5 <= end and not (version5 and data[after]):
                         topic = data[body + 2 : after_topic]
                         plan = plans.get(topic) or self.plan(c, topic)
@@ -335,7 +299,7 @@ class FastPath:
         journal = driver.journal
         if journal is not None:
             assert c.session is not None
-            journal.note(RunNote(driver.core.id, c.session.client, whole, len(plan.everybody), driver.now()))
+            journal.mixed_run(c.session.client, whole, len(plan.everybody), driver.now())
 
     def _forward_plain(self, c: Connection, whole: bytes, plan: Plan) -> None:
         """QoS 0 to receivers of both versions, and to neighbours."""
@@ -470,7 +434,7 @@ class FastPath:
             self.driver.tell(Relayed(onward, Run(run.origin, run.publisher, data)))
         journal = self.driver.journal
         if journal is not None and plan.everybody:
-            journal.note(RunNote(self.driver.core.id, "", data, len(plan.everybody), self.driver.now()))
+            journal.mixed_run("", data, len(plan.everybody), self.driver.now())
 
 
 def _fast1(plan: Plan, data: bytes, at: int) -> bool:

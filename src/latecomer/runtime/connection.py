@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from latecomer.runtime.fastpath import Plan
 
 CONNECT = 0x10
+MQTT = b"\0\x04MQTT"
+"""How a CONNECT begins; the version is the next byte."""
 DRAIN_S = 1.0
 DRAIN_BYTES = 64 * 1024
 PATIENCE_S = 0.25
@@ -138,6 +140,11 @@ class Connection(asyncio.Protocol):
             self.keep(data)
         else:
             self._drain(len(data))
+
+    @property
+    def attached(self) -> bool:
+        """Whether the core still takes packets from this connection; its goodbye may be waiting for the disk."""
+        return self.session is not None and self.session.connection == self.id
 
     def eof_received(self) -> None:
         """The client has nothing more to say: the transport closes by itself."""
@@ -310,7 +317,7 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Take what had to wait."""
-        if self.rest is not None and self.waits_for is None and not self.closing:
+        if self.rest is not None and self.waits_for is None and self.attached:
             data, self.rest = bytes(self.rest), None
             self.driver.fastpath.receive(self, data)
 
@@ -318,6 +325,8 @@ class Connection(asyncio.Protocol):
 
     def send(self, packets: list[Packet]) -> None:
         """What the core sends."""
+        if self.closing:
+            return
         version = self.version
         if self.packet_max:
             data = self._fitting(packets)

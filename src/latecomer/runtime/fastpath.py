@@ -204,7 +204,7 @@ class FastPath:
                     if plan is not SLOW:
                         if general:
                             general = self._to_core(c, general)
-                            if c.closing:
+                            if not c.attached:
                                 return
                             plans = self._plans(c)
                             continue  # what the plan was made from may have changed
@@ -232,7 +232,7 @@ class FastPath:
             c.fail(error.reason, str(error))
         finally:
             self._to_core(c, general)
-            if at < size:
+            if at < size and c.attached:
                 c.keep(data[at:])
 
     def _plans(self, c: Connection) -> dict[bytes, Plan]:
@@ -255,7 +255,7 @@ class FastPath:
             general.append(packet)
 
     def _to_core(self, c: Connection, packets: list[Packet]) -> list[Packet]:
-        if packets and not c.closing:
+        if packets and c.attached:
             self.driver.tell_from(c, MqttReceived(c.id, packets))
         return []
 

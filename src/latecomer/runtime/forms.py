@@ -14,15 +14,30 @@ ACKS = b"".join(b"\x40\x02" + id.to_bytes(2) for id in range(1, PACKET_IDS + 1))
 class Forms:
     """A run in the forms that its receivers want, each made once."""
 
-    __slots__ = ("acked_forms", "data", "ids", "plain_forms", "qos1", "version")
+    __slots__ = ("acked_forms", "data", "first_id", "ids", "plain_forms", "qos1", "version")
 
     def __init__(self, data: bytes, version: int, qos1: bool, ids: list[int]) -> None:
         self.data = data
         self.version = version
         self.qos1 = qos1
         self.ids = ids
+        self.first_id = self._sequence()
         self.plain_forms: dict[int, bytes] = {}
         self.acked_forms: dict[tuple[int, int], bytes] = {}
+
+    def _sequence(self) -> int:
+        """The first packet id, if they count up by one; 0 if they do not."""
+        data, ids = self.data, self.ids
+        if not ids:
+            return 0
+        first = due = (data[ids[0]] << 8) + data[ids[0] + 1]
+        if due + len(ids) > PACKET_IDS + 1:
+            return 0
+        for at in ids:
+            if (data[at] << 8) + data[at + 1] != due:
+                return 0
+            due += 1
+        return first
 
     def plain(self, version: int) -> bytes:
         """With QoS 0."""
@@ -35,9 +50,8 @@ class Forms:
 
     def acked(self, version: int, first_id: int) -> bytes:
         """With QoS 1 and packet ids from `first_id` on."""
-        data, ids = self.data, self.ids
-        if version == self.version and first_id == (data[ids[0]] << 8) + data[ids[0] + 1] and self._in_sequence():
-            return data
+        if version == self.version and first_id == self.first_id:
+            return self.data
         form = self.acked_forms.get((version, first_id))
         if form is None:
             form = self._written_anew(version, first_id) if version != self.version else self._patched(first_id)
@@ -45,23 +59,10 @@ class Forms:
         return form
 
     def acknowledgements(self) -> bytes:
-        data, ids = self.data, self.ids
-        if self._in_sequence():
-            first = (data[ids[0]] << 8) + data[ids[0] + 1]
+        data, ids, first = self.data, self.ids, self.first_id
+        if first:
             return ACKS[4 * first - 4 : 4 * (first - 1 + len(ids))]
-        return b"".join(b"\x40\x02" + data[at : at + 2] for at in ids)
-
-    def _in_sequence(self) -> bool:
-        """Whether the packet ids count up by one."""
-        data, ids = self.data, self.ids
-        due = (data[ids[0]] << 8) + data[ids[0] + 1]
-        if due + len(ids) > PACKET_IDS + 1:
-            return False
-        for at in ids:
-            if (data[at] << 8) + data[at + 1] != due:
-                return False
-            due += 1
-        return True
+        return b"".join([b"\x40\x02" + data[at : at + 2] for at in ids])
 
     def _patched(self, id: int) -> bytes:
         out = bytearray(self.data)

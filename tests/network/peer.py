@@ -11,6 +11,7 @@ import queue
 import socket
 import threading
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 from uuid import uuid4
@@ -70,6 +71,7 @@ class Peer:
         self.fence_topic = FENCE + uuid4().hex
         self._fenced = False
         self._connected = threading.Event()
+        self._gone = threading.Event()
         self.refused: ReasonCode | None = None
         client = self.client = Client(
             CallbackAPIVersion.VERSION2,
@@ -80,6 +82,7 @@ class Peer:
         )
         client.on_connect = self._on_connect
         client.on_message = self._on_message
+        client.on_disconnect = lambda *_: self._gone.set()
         client.on_publish = lambda c, u, mid, code, p: self.acks.put(("publish", mid, [code]))
         client.on_subscribe = lambda c, u, mid, codes, p: self.acks.put(("subscribe", mid, list(codes)))
         client.on_unsubscribe = lambda c, u, mid, codes, p: self.acks.put(("unsubscribe", mid, list(codes)))
@@ -106,7 +109,16 @@ class Peer:
         self.leave()
 
     def leave(self) -> None:
-        self.client.disconnect()
+        """Say goodbye, and wait until the broker has heard it: what is published next finds nobody at home.
+
+        paho hangs up behind its DISCONNECT; the broker closes when it has read it [MQTT-3.14.4-3].
+        """
+        sock = self.client.socket()
+        if sock is not None:
+            assert isinstance(sock, socket.socket)
+            with suppress(OSError):
+                sock.sendall(b"\xe0\x00")
+                assert self._gone.wait(LIMIT_SECONDS), "the broker does not close after a DISCONNECT"
         self.client.loop_stop()
 
     def vanish(self) -> None:

@@ -179,7 +179,7 @@ def test_what_has_expired_does_not_wait(place: Place, topic: str) -> None:
         time.sleep(2)  # the only way to grow old
         with Peer(place.subscriber, name, keep_seconds=300) as keeper:
             (message,) = keeper.take()
-            assert message.payload == b"lasting"
+            assert (message.payload, message.dup) == (b"lasting", False)
             assert told(message).MessageExpiryInterval < 600
             keeper.ready(publisher)
             assert keeper.rest(publisher) == []

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from latecomer import __version__
-from latecomer.cli.main import VERBS, run
+from latecomer.cli.main import VERBS, Later, Verb, run
 from latecomer.model.errors import FilterError, ProtocolError, SettingsError
 
 Capture = pytest.CaptureFixture[str]
@@ -35,6 +35,38 @@ def test_help_lists_every_verb(arguments: list[str], capsys: Capture) -> None:
     shown = capsys.readouterr().out
     assert "Usage: latecomer" in shown
     assert all(name in shown for name, _ in VERBS)
+
+
+@pytest.mark.parametrize(("name", "verb"), VERBS)
+def test_the_list_says_what_the_verb_itself_says(name: str, verb: Verb, capsys: Capture) -> None:
+    assert isinstance(verb, Later)
+    loaded = verb.load()
+    said = loaded.info.help if isinstance(loaded, typer.Typer) else loaded.__doc__
+    assert isinstance(said, str)
+    assert said.splitlines()[0] == verb.help
+    assert run(VERBS, [name, "--help"]) == 0
+    assert f"Usage: latecomer {name} " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "not_needed"),
+    [
+        (["--version"], ["latecomer.core", "latecomer.runtime", "latecomer.sim", "paho", "pyarrow"]),
+        (["pub", "--help"], ["latecomer.runtime", "pyarrow"]),
+        (["broker", "--check"], ["latecomer.sim", "paho", "pyarrow"]),
+    ],
+)
+def test_a_verb_loads_what_it_needs_and_no_more(arguments: list[str], not_needed: list[str]) -> None:
+    """Seconds to start, and megabytes for each broker of a network."""
+    script = (
+        "import sys\n"
+        "from latecomer.cli.main import VERBS, run\n"
+        f"assert run(VERBS, {arguments!r}) == 0\n"
+        f"loaded = [name for name in {not_needed!r} if name in sys.modules]\n"
+        "sys.exit(f'loaded: {loaded}' if loaded else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

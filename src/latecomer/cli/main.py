@@ -1,6 +1,7 @@
 """The command `latecomer`: one module per verb, and one place where errors become sentences.
 
-A verb is a function with typer annotations in a module of its own; naming it in VERBS adds it.
+A verb is a function with typer annotations in a module of its own; naming it in VERBS adds it. Only the module of the
+verb that is asked for is loaded: `latecomer pub` needs no broker, and no broker needs the simulator.
 A verb says "no" by raising `typer.Exit(1)`, and "I cannot" by raising a `LatecomerError`.
 
 Exit codes
@@ -15,34 +16,48 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, NoReturn
+from importlib import import_module
+from typing import Annotated, NamedTuple, NoReturn
 
 import typer
 
 from latecomer import __version__
-from latecomer.cli.broker import broker
-from latecomer.cli.demo import demo
-from latecomer.cli.pub import pub
-from latecomer.cli.simulate import simulate
-from latecomer.cli.soak import soak_verb
-from latecomer.cli.sub import sub
-from latecomer.cli.up import up
-from latecomer.cli.user import user
 from latecomer.model.errors import LatecomerError
-
-Verb = Callable[..., None] | typer.Typer
 
 NO, CANNOT, INTERRUPTED = 1, 2, 130
 
+
+class Later(NamedTuple):
+    """A verb whose module is loaded when it is asked for."""
+
+    module: str
+    name: str
+    help: str
+    """As the verb itself would say; for the list of all verbs."""
+
+    def load(self) -> Callable[..., None] | typer.Typer:
+        verb: Callable[..., None] | typer.Typer = getattr(import_module(self.module), self.name)
+        return verb
+
+
+Verb = Callable[..., None] | typer.Typer | Later
+
 VERBS: list[tuple[str, Verb]] = [
-    ("broker", broker),
-    ("demo", demo),
-    ("pub", pub),
-    ("sub", sub),
-    ("up", up),
-    ("user", user),
-    ("simulate", simulate),
-    ("soak", soak_verb),
+    ("broker", Later("latecomer.cli.broker", "broker", "Start a broker that any MQTT client can use.")),
+    ("demo", Later("latecomer.cli.demo", "demo", "A network of six brokers, and the story of what happened in it.")),
+    ("pub", Later("latecomer.cli.pub", "pub", "Publish a message, a file, or every line of standard input.")),
+    ("sub", Later("latecomer.cli.sub", "sub", "Subscribe, and print one line per message.")),
+    ("up", Later("latecomer.cli.up", "up", "Start a network of brokers here, and keep it running until Ctrl-C.")),
+    ("user", Later("latecomer.cli.user", "user", "Add, remove and list the users of a broker.")),
+    ("simulate", Later("latecomer.cli.simulate", "simulate", "Run a network of brokers in virtual time.")),
+    (
+        "soak",
+        Later(
+            "latecomer.cli.soak",
+            "soak_verb",
+            "Live many random networks under faults; every failure names the command that replays it.",
+        ),
+    ),
 ]
 """What follows `latecomer` on the command line, in the order of `latecomer --help`."""
 
@@ -55,7 +70,9 @@ def main() -> NoReturn:
 def run(verbs: Sequence[tuple[str, Verb]], arguments: Sequence[str]) -> int:
     """Carry out one command line and return its exit code; only a bug of ours leaves as a traceback."""
     try:
-        result = application(verbs)(args=list(arguments), prog_name="latecomer", standalone_mode=False)
+        result = application(verbs, asked_for(arguments))(
+            args=list(arguments), prog_name="latecomer", standalone_mode=False
+        )
         sys.stdout.flush()
     except LatecomerError as error:
         return complain(str(error))
@@ -74,16 +91,28 @@ def run(verbs: Sequence[tuple[str, Verb]], arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def application(verbs: Sequence[tuple[str, Verb]]) -> typer.Typer:
-    """The typer application with exactly these verbs."""
+def asked_for(arguments: Sequence[str]) -> str:
+    """The verb of a command line: its first word, as no option before it takes one."""
+    return next((word for word in arguments if not word.startswith("-")), "")
+
+
+def application(verbs: Sequence[tuple[str, Verb]], wanted: str) -> typer.Typer:
+    """The typer application with exactly these verbs, of which `wanted` can be carried out."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.callback(invoke_without_command=True)(latecomer)
     for name, verb in verbs:
-        if isinstance(verb, typer.Typer):
-            app.add_typer(verb, name=name)
+        loaded = verb.load() if isinstance(verb, Later) and name == wanted else verb
+        if isinstance(loaded, Later):
+            app.command(name, help=loaded.help)(_not_asked_for)
+        elif isinstance(loaded, typer.Typer):
+            app.add_typer(loaded, name=name)
         else:
-            app.command(name)(verb)
+            app.command(name)(loaded)
     return app
+
+
+def _not_asked_for() -> None:
+    raise AssertionError("a verb that was not asked for is only listed")
 
 
 def print_version(wanted: bool) -> None:

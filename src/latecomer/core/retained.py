@@ -6,7 +6,7 @@ later than the one it replaces, whatever its clock says. So brokers agree in the
 
 Brokers that meet compare digests and, if they differ, tell each other everything they have; what was news is told on.
 A deletion is a message without payload, and is remembered like one: otherwise a broker that was away would bring the
-dead back.
+dead back. A message that expires becomes such a deletion, under its own stamp: what it replaced stays dead as well.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from heapq import heapify, heappop, heappush
+
+import msgspec
 
 from latecomer.core.clients import Disk
 from latecomer.core.effects import Drop, Put
@@ -60,6 +63,10 @@ class RetainedMessages:
     size: int = 0
     """Bytes of payloads and topics."""
     digest: int = 0
+    gone: Callable[[str], None] = lambda topic: None
+    """Called when the message of a topic is no longer kept, or about to be replaced."""
+    expiring: list[tuple[Instant, str]] = field(default_factory=list)
+    """A heap of when which topic's message expires, or would have if it were still there."""
     _root: _Node = field(default_factory=_Node)
 
     def recover(self, disk: Disk) -> None:
@@ -81,20 +88,28 @@ class RetainedMessages:
             self._leave(before)
         self._enter(event)
         self.orders.writes.append(Put("retained", "", event.topic, event))
-        while len(self.deleted) > DELETIONS_MAX:
-            self._drop(next(iter(self.deleted.values())))
+        self._forget_deletions()
         return True
 
+    def expire(self, now: Instant) -> None:
+        """Let go of what has expired [MQTT-3.3.2-5]; the other brokers do the same by themselves."""
+        while self.expiring and self.expiring[0][0] <= now:
+            due, topic = heappop(self.expiring)
+            event = self.events.get(topic)
+            if event is not None and event.expires_us == due:
+                deletion = msgspec.structs.replace(event, payload=b"", extras=None, expires_us=0)
+                self._leave(event)
+                self._enter(deletion)
+                self.orders.writes.append(Put("retained", "", topic, deletion))
+        self._forget_deletions()
+
     def match(self, pattern: str, now: Instant) -> Iterator[Event]:
-        """What is retained for a topic filter; what has expired is let go of."""
+        """What is retained for a topic filter."""
+        self.expire(now)
         topics = self._topics(pattern) if "+" in pattern or "#" in pattern else [pattern]
         for topic in topics:
             event = self.events.get(topic)
-            if event is None:
-                continue
-            if event.expires_us and event.expires_us <= now:
-                self._drop(event)  # [MQTT-3.3.2-5]; the others do the same by themselves
-            else:
+            if event is not None:
                 yield event
 
     # -- between brokers ---------------------------------------------------------------------------------------------
@@ -150,6 +165,11 @@ class RetainedMessages:
             return
         self.events[event.topic] = event
         self.size += len(event.payload) + len(event.topic)
+        if event.expires_us:
+            heappush(self.expiring, (event.expires_us, event.topic))
+            if len(self.expiring) > 64 + 2 * len(self.events):  # mostly of messages that were replaced
+                self.expiring = [(kept.expires_us, topic) for topic, kept in self.events.items() if kept.expires_us]
+                heapify(self.expiring)
         node = self._root
         for level in event.topic.split("/"):
             node = node.children.setdefault(level, _Node())
@@ -159,6 +179,7 @@ class RetainedMessages:
         self.digest ^= _digest(event)
         if self.deleted.pop(event.topic, None) is not None:
             return
+        self.gone(event.topic)
         del self.events[event.topic]
         self.size -= len(event.payload) + len(event.topic)
         levels = event.topic.split("/")
@@ -172,9 +193,11 @@ class RetainedMessages:
                 break
             del above.children[level]
 
-    def _drop(self, event: Event) -> None:
-        self._leave(event)
-        self.orders.writes.append(Drop("retained", "", event.topic))
+    def _forget_deletions(self) -> None:
+        while len(self.deleted) > DELETIONS_MAX:
+            oldest = next(iter(self.deleted.values()))
+            self._leave(oldest)
+            self.orders.writes.append(Drop("retained", "", oldest.topic))
 
     def _topics(self, pattern: str) -> list[str]:
         """Kept topics that match a filter with wildcards, in no promised order. The walk is iterative."""

@@ -89,6 +89,9 @@ class Shares:
 
     def _own_changed(self, key: GroupKey, count: int) -> None:
         self._place(key, self.broker, count)
+        self._tell_soon()
+
+    def _tell_soon(self) -> None:
         if not self.changed:
             self.changed = True
             self.wake()
@@ -116,10 +119,12 @@ class Shares:
             self.send(peer, word)
 
     def on_sharing(self, peer: BrokerId, frame: Sharing) -> None:
+        if frame.broker == self.broker:
+            if frame.boot < self.boot and not self.number:
+                self._tell_soon()  # our word of an earlier life: nobody heard yet that those members are gone
+            return
         before = self.told.get(frame.broker)
-        if frame.broker == self.broker or (
-            before is not None and (before.boot, before.number) >= (frame.boot, frame.number)
-        ):
+        if before is not None and (before.boot, before.number) >= (frame.boot, frame.number):
             return
         self.told[frame.broker] = frame
         for group, filter, _ in before.entries if before is not None else ():

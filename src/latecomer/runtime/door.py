@@ -32,7 +32,8 @@ class Door:
         self._tokens = float(limits.connection_rate)
         self._tokens_at = self.loop.time()
         self._asking: dict[asyncio.Task[None], None] = {}
-        self._rounds = self.loop.call_later(ROUNDS_S, self._go_round)
+        self._round_at = self.loop.time() + ROUNDS_S
+        self._rounds = self.loop.call_at(self._round_at, self._go_round)
 
     def connection(self, transport_name: str) -> Connection:
         """For a listener that has accepted somebody."""
@@ -111,9 +112,9 @@ class Door:
     def _go_round(self) -> None:
         """Bad inputs 5, 6: who says nothing, says it too slowly, or reads nothing."""
         now, limits = self.loop.time(), self.limits
-        self._rounds = self.loop.call_later(ROUNDS_S, self._go_round)
-        lag = self.loop.time() - now
-        self.driver.counters.loop_lag.observe(max(0.0, lag))
+        self.driver.counters.loop_lag.observe(max(0.0, now - self._round_at))
+        self._round_at = now + ROUNDS_S
+        self._rounds = self.loop.call_at(self._round_at, self._go_round)
         self.driver.look_at_space()
         for connection in list(self.driver.connections.values()):
             if connection.state is State.CONNECTED:
@@ -128,7 +129,7 @@ class Door:
                 elif connection.unfinished_since(now) > limits.packet_s:
                     connection.fail(Reason.KEEP_ALIVE_TIMEOUT, "a packet took too long to arrive")
             elif connection.state is State.WAITING and now - connection.opened_at > limits.connect_s:
-                connection.say_goodbye(f"no CONNECT within {limits.connect_s:g} s")
+                connection.turn_away(f"no CONNECT within {limits.connect_s:g} s")
 
     def _reads_nothing(self, connection: Connection, now: float) -> bool:
         """Bad input 13: a client that takes nothing at all does not keep its place for ever; its queue stays."""

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from latecomer.core.inputs import MqttReceived, Relayed
 from latecomer.core.session.state import PACKET_IDS, packet_id
 from latecomer.messages.link import Run
-from latecomer.messages.mqtt import V311, Packet, PacketError, Puback, Publish, Reason
+from latecomer.messages.mqtt import V311, Packet, PacketError, Puback, Pubcomp, Publish, Pubrec, Reason
 from latecomer.model.filters import Filter
 from latecomer.runtime.forms import ACKS, PUBLISH_0, PUBLISH_1, Forms
 from latecomer.wire.mqtt import decode, header
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 PUBACK, PINGREQ = 0x40, 0xC0
 PUBLISHES = (PUBLISH_0, PUBLISH_1)
+ACKNOWLEDGEMENTS = (Puback, Pubrec, Pubcomp)
 PINGRESP = b"\xd0\x00"
 TOPICS_MAX = 65_536
 
@@ -54,6 +55,10 @@ class Plan:
     version: int = 0
     """That of all receivers; 0: they differ."""
     peers: tuple[str, ...] = ()
+    wanted: bool = True
+    """Whether anybody subscribed to it: MQTT 5 has a reason code for that."""
+    most: int = PACKET_IDS
+    """Messages of QoS 1 in one run: what each receiver takes at once [MQTT-3.3.4-9]."""
 
 
 SLOW = Plan()
@@ -150,14 +155,17 @@ class FastPath:
                 return SLOW
             members.append((connection, qos))
             key += (connection.id, qos)
-        key.append(fast1)
+        wanted = bool(clients or peers)
+        key += (fast1, wanted)
         plan = self.shared.get(tuple(key))
         if plan is None:
-            plan = self.shared[tuple(key)] = Plan(True, fast1, peers=peers)
+            plan = self.shared[tuple(key)] = Plan(True, fast1, peers=peers, wanted=wanted)
             for connection, qos in members:
                 forms = plan.acked if qos else plan.plain
                 forms.setdefault(connection.version, []).append(connection)
                 plan.everybody.append(connection)
+                if qos and connection.session is not None:
+                    plan.most = min(plan.most, connection.session.quota)
             versions = dict.fromkeys((*plan.plain, *plan.acked))
             plan.version = next(iter(versions)) if len(versions) == 1 else 0
         return plan
@@ -195,7 +203,7 @@ class FastPath:
                         plan = plans.get(topic) or self.plan(c, topic)
                         if not (plan.fast0 if first == PUBLISH_0 else _fast1(plan, data, after_topic)):
                             plan = SLOW
-                if plan is not run or first != kind:
+                if plan is not run or first != kind or (count == plan.most and first == PUBLISH_1):
                     if run is not None:
                         if not self._forward(c, data, start, at, count, run, kind, ids):
                             at = start
@@ -223,11 +231,13 @@ class FastPath:
                 else:
                     self._odd(c, decode(first, data[body:end], c.version), general)
                     at = end
+                    if not c.attached:
+                        return
             if run is not None and not self._forward(c, data, start, at, count, run, kind, ids):
                 at = start
         except PacketError as error:
             if run is not None:
-                self._forward_now(c, data, start, at, count, run, kind, ids)
+                self._decoded(c, data, start, at)
             general = self._to_core(c, general)
             c.fail(error.reason, str(error))
         finally:
@@ -251,7 +261,7 @@ class FastPath:
         """A packet for the core, unless it is an acknowledgement of what the core has not sent."""
         if self.driver.full and type(packet) is Publish and (packet.qos or packet.retain):
             c.refuse_publication(packet)
-        elif not (type(packet) is Puback and c.ranges and self._settle_one(c, packet.packet_id)):
+        elif not (c.ranges and type(packet) in ACKNOWLEDGEMENTS and self._settle_one(c, packet)):  # type: ignore[arg-type]
             general.append(packet)
 
     def _to_core(self, c: Connection, packets: list[Packet]) -> list[Packet]:
@@ -266,14 +276,15 @@ class FastPath:
     ) -> bool:
         """Hand a run to its receivers; False: one of them has too much under way, and `c` waits for it."""
         quota = 0 if kind == PUBLISH_0 else count
-        if quota or self.driver.choked:
+        if quota or self.driver.choked or self.driver.writing:
             for r in plan.everybody:
+                if r.held:  # what it was promised waits for the disk, perhaps its CONNACK [MQTT-3.2.0-1]
+                    return self._decoded(c, data, start, end)
                 if r.choked or (quota and not _has_room(r, quota)):
-                    if not r.slow:
-                        c.wait_for(r)
-                        return False
-                    self._decoded(c, data, start, end)
-                    return True
+                    if r.slow:
+                        return self._decoded(c, data, start, end)
+                    c.wait_for(r)
+                    return False
         self._forward_now(c, data, start, end, count, plan, kind, ids)
         return True
 
@@ -325,14 +336,16 @@ class FastPath:
                 session = r.session
                 assert session is not None
                 number = session.number
+                if not session.leased:
+                    session.leased_from = number + 1
                 r.write(forms.acked(version, packet_id(number + 1)))
                 session.number = number + count
                 session.leased += count
                 r.lease(number + 1, number + count)
-        c.write(forms.acknowledgements())
+        c.write(forms.acknowledgements() if plan.wanted or c.version == V311 else forms.unwanted())
 
-    def _decoded(self, c: Connection, data: bytes, start: int, end: int) -> None:
-        """The same by the general path."""
+    def _decoded(self, c: Connection, data: bytes, start: int, end: int) -> bool:
+        """The same by the general path; whether the connection stands."""
         packets: list[Packet] = []
         at = start
         while at < end:
@@ -341,6 +354,7 @@ class FastPath:
             packets.append(decode(data[at], data[found[0] : found[1]], c.version))
             at = found[1]
         self._to_core(c, packets)
+        return c.attached
 
     # -- acknowledgements --------------------------------------------------------------------------------------------
 
@@ -359,12 +373,16 @@ class FastPath:
             self._settled(c, count)
         return count
 
-    def _settle_one(self, c: Connection, id: int) -> bool:
-        """A PUBACK out of turn."""
+    def _settle_one(self, c: Connection, packet: Puback | Pubrec | Pubcomp) -> bool:
+        """A PUBACK out of turn; nothing else can be said of a delivery of QoS 1."""
+        id = packet.packet_id
         for position, (first, last) in enumerate(c.ranges):
             number = first + (id - packet_id(first)) % PACKET_IDS
             if number > last:
                 continue
+            if type(packet) is not Puback:
+                problem = f"{type(packet).__name__.upper()} for packet id {id}, which awaits PUBACK"
+                raise PacketError(Reason.PROTOCOL_ERROR, problem)
             del c.ranges[position]
             if number < last:
                 c.ranges.insert(position, (number + 1, last))
@@ -378,6 +396,7 @@ class FastPath:
         session = c.session
         assert session is not None
         session.leased -= count
+        session.leased_from = c.ranges[0][0] if c.ranges else 0
         self.driver.counters.acks_in += count
         if c.waiters and session.leased * 2 <= session.quota:
             c.let_go()
@@ -396,17 +415,16 @@ class FastPath:
         before: Plan | None = None
         count = 0
         while at < size:
-            found = header(data, at)
-            if found is None or found[1] > size or data[at] != PUBLISH_0:
-                break  # a neighbour that sends such a thing is broken; nothing of it is served
-            body, end = found
-            topic = data[body + 2 : body + 2 + (data[body] << 8) + data[body + 1]]
-            plan = self._plan(topic)
+            found = _frame(data, at)
+            if found is None:
+                break  # a neighbour that sends such a thing is broken; what follows is not served
+            body, after_topic, end = found
+            plan = self._plan(data[body + 2 : after_topic])
             if plan is not before:
                 if before is not None:
                     self._spread_run(peer, run, data[start:at], count, before)
                 before, start, count = plan, at, 0
-            if plan is SLOW or any(r.choked for r in plan.everybody):
+            if plan is SLOW or any(r.choked or r.held for r in plan.everybody):
                 try:
                     packet = decode(PUBLISH_0, data[body:end], V311)
                 except PacketError:
@@ -447,12 +465,22 @@ def _has_room(r: Connection, count: int) -> bool:
     session = r.session
     if session is None or session.backlog:
         return False
-    under_way = session.leased + len(session.inflight)
-    if not under_way:
-        return True
-    if under_way + count > session.quota:
+    number, inflight = session.number, session.inflight
+    if session.leased + len(inflight) + count > session.quota:
         return False
-    oldest = r.ranges[0][0] if r.ranges else session.number
-    if session.inflight:
-        oldest = min(oldest, next(iter(session.inflight.values())).number)
-    return session.number + count - oldest < PACKET_IDS
+    if session.leased and number + count - session.leased_from >= PACKET_IDS:
+        return False
+    return not inflight or not any(packet_id(number + ahead) in inflight for ahead in range(1, count + 1))
+
+
+def _frame(data: bytes, at: int) -> tuple[int, int, int] | None:
+    """Where the body, what follows the topic, and the next frame of a run begin; None: there is no such frame."""
+    try:
+        found = header(data, at)
+        if found is None or data[at] != PUBLISH_0:
+            return None
+        body, end = found
+        after_topic = body + 2 + (data[body] << 8) + data[body + 1]
+    except (PacketError, IndexError):
+        return None
+    return (body, after_topic, end) if after_topic <= end <= len(data) else None

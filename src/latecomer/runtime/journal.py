@@ -1,78 +1,75 @@
-"""The event log of a running broker, written by a thread of its own.
+"""The event log of a running broker: noted here, written by a process of its own.
 
-Theory of operation. Noting a record appends it to a list, and nothing else: `note` is that list's own `append`. A
-thread looks every 100 ms, takes the list's beginning in small slices and makes each into columns, which are small
-and of no interest to the garbage collector; between slices it sleeps, so that the event loop waits for the
-interpreter's lock no longer than one slice takes. When enough rows or seconds have come together, the columns become a
-segment.
+Theory of operation. Noting is an append to a list. Some milliseconds later, or when many items have come together, a
+part of the list is encoded and written to a pipe without waiting; if there is more, the next part has its turn in the
+event loop's next. The process at the other end (`journal_process`) does everything that takes long: it opens runs,
+makes columns and writes segments. A thread would do so under the interpreter's lock, and every message would wait for
+it; and this process never loads Arrow.
 
-Appending, cutting off the beginning and cutting off the end of a list are each one operation under that lock, and the
-two cuts are far apart; that is why the list needs no lock of its own.
-
-A segment is made safe and renamed like those of `SegmentWriter`, which keeps records until a segment is complete and
-converts them all at once: a tenth of a second for a simulator, but a stall for a broker.
-
-The log is no promise: delivery never waits for it. What does not fit into memory while the disk is full or slow is
-dropped and counted, and what is in memory when the process dies is not written.
+The log is no promise: delivery never waits for it. What does not fit into the buffer while the disk is full or slow is
+dropped and counted. If the writing process dies, what it had not reported as written is counted as dropped, and another
+one is started. If the broker is killed, what is in the pipe is still written.
 """
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import logging
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from hashlib import blake2b
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from threading import Event, Lock, Thread
-from typing import Any, Protocol
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from latecomer.eventlog import EventLogError
-from latecomer.eventlog.reader import SUFFIX
-from latecomer.eventlog.schema import table_of
-from latecomer.eventlog.files import UNFINISHED
-from latecomer.eventlog.writer import ROWS_MAX
+from latecomer.eventlog import EventLogError, Files, Keep
+from latecomer.eventlog.files import ROWS_MAX
 from latecomer.model.ids import BrokerId, ClientId, Instant
-from latecomer.model.record import Kind, Record
+from latecomer.model.record import Record
+from latecomer.runtime.journal_process import HEAD_BYTES, IGNORED, Item, Orders, Status
 
-SLICE_ROWS = 500
-"""About a millisecond of the interpreter's lock."""
-BETWEEN_SLICES_S = 0.0002
+PAUSE_S = 0.02
+"""How long items come together before they are sent."""
+BATCH_ITEMS = 512
+"""Of these at most are encoded at a time: a fraction of a millisecond. So many do not wait for the pause to end."""
+BATCH_BYTES = 1 << 19
 PENDING_MAX = 200_000
+PIPE_BYTES = 1 << 20
+START_S = 0.1
+"""The process starts so much later: the broker's own start comes first."""
 RETRY_S = 5.0
 CLOSE_S = 30.0
+AGAIN_S, AGAIN_MAX_S = 1.0, 60.0
+COMMAND = (sys.executable, "-P", "-m", "latecomer.runtime.journal_process")
 
 _log = logging.getLogger(__name__)
 
 
-class Bundle(Protocol):
-    """Something that becomes records when the thread looks at it."""
+@dataclass(slots=True, eq=False)
+class _Child:
+    """One life of the writing process."""
 
-    @property
-    def at_us(self) -> Instant: ...
-
-    def records(self) -> Iterable[Record]: ...
-
-
-class Keep(msgspec.Struct, frozen=True):
-    """How much of a broker's own log stays on disk; the oldest segments go first, the newest never. 0: no limit."""
-
-    segments: int = 0
-    bytes: int = 0
-    seconds: float = 0.0
-    """Between the first records of a segment and of the newest one: no matter how late the clock says it is."""
+    process: subprocess.Popen[bytes]
+    input: int
+    """-1: closed."""
+    output: int
+    heard: bytes = b""
+    status: Status = field(default_factory=Status)
+    sent: int = 0
+    """Items it was given."""
 
 
 class Journal:
-    """Takes records and writes segments, from its making until `close`.
+    """Takes records and runs, from its making until `close`; made and used in a running event loop.
 
-    Memory is bounded by `rows_max` rows of columns and `pending_max` records. The thread sees to it every `pause_s`,
-    but not while the disk keeps it waiting: a driver that wants the limit to hold even then calls `turn` now and then.
+    Memory is bounded by `pending_bytes_max` encoded bytes and `PENDING_MAX` items that are not encoded yet.
     """
 
     def __init__(
@@ -83,213 +80,299 @@ class Journal:
         *,
         rows_max: int = ROWS_MAX,
         seconds_max: float = 60.0,
-        pending_max: int = PENDING_MAX,
+        pending_bytes_max: int = 32 << 20,
         keep: Keep = Keep(),  # noqa: B008 - frozen
-        pause_s: float = 0.1,
+        pause_s: float = PAUSE_S,
         retry_s: float = RETRY_S,
+        again_s: float = AGAIN_S,
+        command: Sequence[str] = COMMAND,
     ) -> None:
         assert rows_max > 0
-        assert pending_max >= SLICE_ROWS, "the two ends of the list must not meet"
-        self._broker = broker
-        self._files = _Files(directory, broker, boot)
-        self._rows_max = rows_max
-        self._seconds_max = seconds_max
-        self._pending_max = pending_max
-        self._keep = keep
+        Files(directory, broker, boot)  # a directory that is none is told now
+        self._directory = directory
+        self._orders = Orders(os.fsencode(directory), broker, boot, rows_max, seconds_max, keep, retry_s)
+        self._pending_bytes_max = pending_bytes_max
         self._pause_s = pause_s
-        self._retry_s = retry_s
+        self._again_s = self._first_again_s = again_s
+        self._command = tuple(command)
+        self._loop = asyncio.get_running_loop()
+        self._encoder = msgspec.msgpack.Encoder()
 
-        self._pending: list[Record | Bundle] = []
-        self.note: Callable[[Record | Bundle], None] = self._pending.append
-        """Take one record; may be kept and called as it is."""
-        self.note_many: Callable[[Iterable[Record]], None] = self._pending.extend
-        """Take many."""
-        self._dropping = Lock()
-        self._closing = Event()
-
-        self._tables: list[Any] = []
-        self._rows = 0
-        self._first_us = 0
-        self._begun_at = 0.0
-        self._retry_at = 0.0
+        self._pending: list[Item] = []
+        self._wake_at = 1
+        """Items at which noting does more than append: 1 if nothing is planned, then a batch, then all that fit."""
+        self._flushing: asyncio.Handle | None = None
+        self._queue: deque[tuple[bytearray, int]] = deque()
+        """Encoded batches, and how many items each has."""
+        self._queue_bytes = 0
+        self._offset = 0
+        """Where the first batch goes on."""
+        self._blocked = False
+        """The pipe is full, and the event loop says when it is not."""
+        self._child: _Child | None = None
+        self._starting: asyncio.TimerHandle | None = self._loop.call_later(START_S, self._start)
+        self._stirred = asyncio.Event()
+        self._closing = False
 
         self.written = 0
         """Records in segments."""
         self.dropped = 0
-        """Records that there was no room for."""
+        """Records and runs that there was no room for, or that the writing process took with it."""
         self.failures = 0
         """Attempts to write that failed."""
         self.problem = ""
         """Why nothing can be written at the moment; a sentence, or empty."""
 
-        self._thread = Thread(target=self._run, name="journal", daemon=True)
-        self._thread.start()
+    # --- noting ---
 
-    # --- the driver's side ---
+    def note(self, record: Record) -> None:
+        """Take one record."""
+        pending = self._pending
+        pending.append(record)
+        if len(pending) >= self._wake_at:
+            self._wake()
 
-    def note_run(self, kind: Kind, client: ClientId, topic: str, count: int, at_us: Instant) -> None:
-        """Take one record for `count` publications of one client and topic that came in a row."""
-        self.note(Record(at_us, self._broker, kind, client=client, topic=topic, count=count))
+    def run(self, publisher: ClientId, topic: bytes, count: int, receivers: int, at_us: Instant) -> None:
+        """Take `count` publications of one topic that came in a row, and went to so many clients of this broker.
 
-    def turn(self) -> None:
-        """Hold the limit: what is beyond it is dropped, the newest first, and counted."""
-        if len(self._pending) > self._pending_max:
-            with self._dropping:
-                excess = len(self._pending) - self._pending_max
-                if excess > 0:
-                    del self._pending[self._pending_max :]
-                    self.dropped += excess
+        Without a publisher they came by a link: recorded as published elsewhere, as delivered here.
+        """
+        pending = self._pending
+        pending.append((publisher, topic, count, receivers, at_us))
+        if len(pending) >= self._wake_at:
+            self._wake()
+
+    def mixed_run(self, publisher: ClientId, frames: bytes, receivers: int, at_us: Instant) -> None:
+        """The same for whole PUBLISH frames, of any topics; the writing process looks into them."""
+        pending = self._pending
+        pending.append((publisher, frames, receivers, at_us))
+        if len(pending) >= self._wake_at:
+            self._wake()
 
     @property
     def waiting(self) -> int:
-        """Records that are in memory only."""
-        return len(self._pending) + self._rows
+        """Records and runs that are in memory only."""
+        under_way = 0 if self._child is None else self._child.sent - self._child.status.settled
+        return len(self._pending) + sum(items for _, items in self._queue) + under_way
 
-    def close(self, seconds: float = CLOSE_S) -> None:
-        """Write what is there, and end the thread; an `EventLogError` if it cannot be written. Blocks meanwhile."""
-        self._closing.set()
-        self._thread.join(seconds)
-        if self._thread.is_alive():
-            raise EventLogError(f"{self._files.directory}: the disk does not answer; {self.waiting} records are lost")
-        if self.waiting:
-            raise EventLogError(f"{self.problem or self._files.directory}; {self.waiting} records are lost")
+    def _wake(self) -> None:
+        if self._wake_at == 1:
+            self._wake_at = BATCH_ITEMS
+            self._flushing = self._loop.call_later(self._pause_s, self._flush)
+        elif self._wake_at == BATCH_ITEMS:
+            self._wake_at = PENDING_MAX
+            assert self._flushing is not None
+            self._flushing.cancel()
+            self._flushing = self._loop.call_soon(self._flush)
+        else:
+            self._pending.pop()
+            self.dropped += 1
 
-    # --- the thread's side ---
+    # --- sending ---
 
-    def _run(self) -> None:
-        while not self._closing.wait(self._pause_s):
-            self._work(BETWEEN_SLICES_S)
-        self._retry_at = 0.0
-        self._work(0.0)
-        self._seal()
+    def _flush(self) -> None:
+        """Send a part, and see to the rest in the loop's next turn."""
+        self._encode_part()
+        self._send()
+        if self._pending:
+            self._wake_at = PENDING_MAX
+            self._flushing = self._loop.call_soon(self._flush)
+        else:
+            self._wake_at = 1
+            self._flushing = None
 
-    def _work(self, between_s: float) -> None:
-        """Make columns of what has been noted, and a segment when it is time."""
-        while self._pending and (self._rows < self._rows_max or self._seal()):
-            self._convert()
-            time.sleep(between_s)
-        self.turn()
-        due = self._rows >= self._rows_max or time.monotonic() >= self._begun_at + self._seconds_max
-        if self._rows and due:
-            self._seal()
-
-    def _convert(self) -> None:
-        taken = self._pending[: min(SLICE_ROWS, self._rows_max - self._rows)]
-        del self._pending[: len(taken)]
-        try:
-            rows = list(_opened(taken))
-            table = table_of(rows)
-        except Exception:  # a record that no column takes is our mistake, and must not end the log
-            _log.exception("%d records cannot be written to the event log", len(taken))
-            with self._dropping:
-                self.dropped += len(taken)
+    def _encode_part(self) -> None:
+        pending = self._pending
+        count = size = 0
+        # More at a time if one turn of the loop brings more than this, so that the list does not grow for ever.
+        for item in islice(pending, max(BATCH_ITEMS, len(pending) // 8)):
+            count += 1
+            if type(item) is tuple:
+                size += len(item[1])
+                if size > BATCH_BYTES:
+                    break
+        part = pending[:count]
+        del pending[:count]
+        if self._queue_bytes + size > self._pending_bytes_max:
+            self.dropped += count
             return
-        if not self._rows:
-            self._first_us = taken[0].at_us
-            self._begun_at = time.monotonic()
-        self._tables.append(table)
-        self._rows += len(rows)
-
-    def _seal(self) -> bool:
-        """Write a segment of what has come together; False if that must wait."""
-        if not self._rows:
-            return True
-        if time.monotonic() < self._retry_at:
-            return False
+        frame = bytearray(HEAD_BYTES)
         try:
-            self._files.write(pa.concat_tables(self._tables), self._first_us)
-        except OSError as error:
-            self.failures += 1
-            self._retry_at = time.monotonic() + self._retry_s
-            if not self.problem:
-                self.problem = (
-                    f"{self._files.directory}: the event log cannot be written: {error.strerror or error}; make room "
-                    f"on the disk or repair the directory"
-                )
-                _log.error("%s", self.problem)
+            self._encoder.encode_into(part, frame, HEAD_BYTES)
+        except (UnicodeEncodeError, OverflowError):  # a mistake of ours, and no reason to lose the others
+            part = [item for item in part if self._can_travel(item)]
+            self.dropped += count - len(part)
+            self._encoder.encode_into(part, frame, HEAD_BYTES)
+        self._queue.append((_headed(frame), len(part)))
+        self._queue_bytes += len(frame)
+
+    def _can_travel(self, item: Item) -> bool:
+        try:
+            self._encoder.encode(item)
+        except (UnicodeEncodeError, OverflowError):
+            _log.exception("a record cannot be written to the event log")
             return False
-        if self.problem:
-            _log.warning("%s: the event log is written again", self._files.directory)
-            self.problem = ""
-        self.written += self._rows
-        self._tables.clear()
-        self._rows = 0
-        if self._keep != Keep():
-            self._files.thin_out(self._keep)
         return True
 
-
-def _opened(taken: Iterable[Record | Bundle]) -> Iterator[Record]:
-    for item in taken:
-        if isinstance(item, Record):
-            yield item
-        else:
-            yield from item.records()
-
-
-class _Files:
-    """The segments of one broker in a directory that others may use as well: names as `SegmentWriter` gives them."""
-
-    def __init__(self, directory: Path, broker: BrokerId, boot: int) -> None:
-        self.directory = directory
-        self._hash = blake2b(broker.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-        self._mark = f"{self._hash}-{boot:010d}"
+    def _send(self) -> None:
+        """Write as much as the pipe takes."""
+        child, queue = self._child, self._queue
+        if child is None or child.input < 0:
+            return
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            for path in directory.glob(f"_*-{self._hash}-*{UNFINISHED}"):
-                path.unlink(missing_ok=True)
-            self._number = max((number for _, mark, number in self._own() if mark == self._mark), default=0)
+            while queue:
+                frame, items = queue[0]
+                self._offset += os.write(child.input, memoryview(frame)[self._offset :])
+                if self._offset == len(frame):
+                    queue.popleft()
+                    self._queue_bytes -= len(frame)
+                    self._offset = 0
+                    child.sent += items
+        except BlockingIOError:
+            if not self._blocked:
+                self._blocked = True
+                self._loop.add_writer(child.input, self._send)
+            return
+        except BrokenPipeError:
+            pass  # it is gone, as its other pipe will say
+        if self._blocked:
+            self._blocked = False
+            self._loop.remove_writer(child.input)
+        self._stirred.set()
+
+    # --- the process ---
+
+    def _start(self) -> None:
+        self._starting = None
+        # Signals are blocked until the process has said what it ignores: a Ctrl-C that comes in between is not its end.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)
+        try:
+            process = subprocess.Popen(
+                self._command,
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                # It shall find the modules that this process has found.
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
         except OSError as error:
-            raise EventLogError(
-                f"{directory}: cannot be used as an event log: {error.strerror or error}; name another directory, or "
-                f"repair this one"
-            ) from error
+            self._start_later(f"the process that writes the event log cannot be started: {error.strerror or error}")
+            return
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        child = self._child = _Child(process, process.stdin.fileno(), process.stdout.fileno())
+        for handle in (child.input, child.output):
+            os.set_blocking(handle, False)
+        with suppress(OSError):  # then it stays as it is
+            fcntl.fcntl(child.input, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        self._loop.add_reader(child.output, self._hear)
+        orders = bytearray(HEAD_BYTES)
+        self._encoder.encode_into(self._orders, orders, HEAD_BYTES)
+        with suppress(BrokenPipeError):  # as in `_send`
+            os.write(child.input, _headed(orders))
+        self._send()
 
-    def write(self, table: Any, first_us: Instant) -> None:
-        """Under a hidden name, made safe, renamed, and the directory made safe."""
-        name = f"{max(first_us, 0):020d}-{self._mark}-{self._number + 1:08d}{SUFFIX}"
-        hidden = self.directory / f"_{name}{UNFINISHED}"
+    def _start_later(self, why: str) -> None:
+        self._stirred.set()
+        if not self._closing:
+            _log.error("%s; next attempt in %g s", why, self._again_s)
+            self._starting = self._loop.call_later(self._again_s, self._start)
+            self._again_s = min(2 * self._again_s, AGAIN_MAX_S)
+
+    def _hear(self) -> None:
+        """Take what the process reports; of several reports the last says it all."""
+        child = self._child
+        assert child is not None
         try:
-            with hidden.open("wb") as file:
-                pq.write_table(table, file, compression="zstd", compression_level=1, write_page_checksum=True)
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(hidden, self.directory / name)
-        except BaseException:
-            with suppress(OSError):
-                hidden.unlink()
-            raise
-        self._number += 1
-        with suppress(OSError):  # the segment is in place, and must not be written once more
-            handle = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+            data = os.read(child.output, 1 << 16)
+        except BlockingIOError:
+            return
+        if not data:
+            self._bury(child)
+            return
+        *lines, child.heard = (child.heard + data).split(b"\n")
+        if lines:
+            before, child.status = child.status, msgspec.json.decode(lines[-1], type=Status)
+            self._take_note_of(before, child.status)
+        self._stirred.set()
+
+    def _take_note_of(self, before: Status, status: Status) -> None:
+        self.written += status.written - before.written
+        self.failures += status.failures - before.failures
+        self.dropped += status.lost - before.lost
+        if status.lost > before.lost:
+            _log.error("%d records cannot be written to the event log", status.lost - before.lost)
+        if status.written:
+            self._again_s = self._first_again_s
+        if status.problem and not self.problem:
+            _log.error("%s", status.problem)
+        elif self.problem and not status.problem:
+            _log.warning("%s: the event log is written again", self._directory)
+        self.problem = status.problem
+
+    def _bury(self, child: _Child) -> None:
+        """The process has ended: count what it had, and start another one."""
+        self._loop.remove_reader(child.output)
+        self._close_input(child)
+        assert child.process.stdout is not None
+        child.process.stdout.close()
+        code = child.process.wait()
+        self._child = None
+        self._offset = 0  # half a batch was no batch for it
+        lost = child.sent - child.status.settled
+        self.dropped += lost
+        self._start_later(f"the process that writes the event log ended ({code}); {lost} records are lost")
+
+    def _close_input(self, child: _Child) -> None:
+        if child.input >= 0:
+            if self._blocked:
+                self._blocked = False
+                self._loop.remove_writer(child.input)
+            child.input = -1
+            assert child.process.stdin is not None
+            child.process.stdin.close()
+
+    # --- the end ---
+
+    async def close(self, seconds: float = CLOSE_S) -> None:
+        """Have everything written, and end the process; an `EventLogError` if that fails. It can be called again."""
+        self._closing = True
+        self._wake_at = 0
+        dropped = self.dropped
+        for timer in (self._flushing, self._starting):
+            if timer is not None:
+                timer.cancel()
+        while self._pending:
+            self._encode_part()
+        if self._queue and self._child is None:
+            self._start()
+        self._send()
+        end, failures = self._loop.time() + seconds, self.failures
+        # A disk that fails once more has had its chance; what is still in the queue then is lost.
+        await self._until(end, lambda: not self._queue or self._child is None or self.failures > failures)
+        if self._child is not None:
+            self._close_input(self._child)
+        await self._until(end, lambda: self._child is None)
+        self.dropped += sum(items for _, items in self._queue)
+        self._queue.clear()
+        self._queue_bytes = self._offset = 0
+        if self._child is not None:
+            raise EventLogError(f"{self._directory}: the disk does not answer; {self.waiting} records may be lost")
+        if self.dropped > dropped:
+            raise EventLogError(f"{self.problem or self._directory}; {self.dropped - dropped} records are lost")
+
+    async def _until(self, end: float, done: Callable[[], bool]) -> None:
+        while not done():
+            self._stirred.clear()
             try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-
-    def thin_out(self, keep: Keep) -> None:
-        """Remove the oldest segments that are beyond a limit; what cannot be removed is tried again next time."""
-        with suppress(OSError):
-            names = sorted(name for name, _, _ in self._own())
-            sizes = [(self.directory / name).stat().st_size if keep.bytes else 0 for name in names]
-            left, total = len(names), sum(sizes)
-            for name, size in zip(names[:-1], sizes, strict=False):
-                age_us = _first_us(names[-1]) - _first_us(name)
-                if not (0 < keep.segments < left or 0 < keep.bytes < total or 0 < keep.seconds * 1_000_000 < age_us):
-                    break
-                (self.directory / name).unlink(missing_ok=True)
-                left -= 1
-                total -= size
-
-    def _own(self) -> Iterator[tuple[str, str, int]]:
-        """Name, mark and number of this broker's segments."""
-        with os.scandir(self.directory) as entries:
-            for entry in entries:
-                at, _, rest = entry.name.partition("-")
-                mark, _, number = rest.removesuffix(SUFFIX).rpartition("-")
-                if entry.name.endswith(SUFFIX) and at.isdigit() and number.isdigit() and mark.startswith(self._hash):
-                    yield entry.name, mark, int(number)
+                async with asyncio.timeout_at(end):
+                    await self._stirred.wait()
+            except TimeoutError:
+                return
 
 
-def _first_us(name: str) -> Instant:
-    return int(name.partition("-")[0])
+def _headed(frame: bytearray) -> bytearray:
+    frame[:HEAD_BYTES] = (len(frame) - HEAD_BYTES).to_bytes(HEAD_BYTES)
+    return frame

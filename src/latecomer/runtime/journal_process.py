@@ -1,7 +1,7 @@
 """The process that writes a broker's event log: `python -m latecomer.runtime.journal_process`.
 
 Theory of operation. Standard input is a stream of frames, each a length and a message in MessagePack: first the orders,
-then batches of what the broker noted. Records are kept as they are until there are enough for a table, tables until
+then batches of what the broker noted. Runs are opened, and become one line per topic for some milliseconds. Records are kept as they are until there are enough for a table, tables until
 there are enough rows or seconds for a segment. While the disk does not take it, nothing more is read: the pipe fills,
 and the broker drops what does not fit. What has become of everything is reported on standard output, line by line.
 
@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 
 from latecomer.eventlog import EventLogError, Files, Keep
-from latecomer.model.ids import BrokerId, Instant
+from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Kind, Record
 from latecomer.wire.mqtt import header
 
@@ -38,6 +38,8 @@ HEAD_BYTES = 4
 CHUNK_BYTES = 1 << 20
 TABLE_ROWS = 5_000
 """Records that become columns together."""
+MERGED_US = 10_000
+"""Runs that began within this are merged: the instants of their lines are exact to so much."""
 LAST_ATTEMPTS = 3
 PROBLEM_MAX = 900
 """Characters: a report must fit into what a pipe takes at once."""
@@ -94,7 +96,7 @@ class Segments:
         self._first_us: Instant = 0
         self._begun_at = 0.0
         self._retry_at = 0.0
-        self._came = self._came_items = 0
+        self._came_items = 0
         self._ends: deque[tuple[int, int]] = deque()
         """After each batch not settled yet: how many rows and items had come by then."""
         self._gone = 0
@@ -112,10 +114,9 @@ class Segments:
         """Keep what came, and write what is complete."""
         if not self._table_rows and not self._rows:
             self._begun_at = self._clock()
-        for item in items:
-            self._rows += opened(item, self._orders.broker)
-        self._came, self._came_items = self._gone + self._unfit + self._waiting(), self._came_items + len(items)
-        self._ends.append((self._came, self._came_items))
+        self._rows += opened(items, self._orders.broker)
+        self._came_items += len(items)
+        self._ends.append((self._gone + self._unfit + self._waiting(), self._came_items))
         self.tend()
 
     def tend(self) -> None:
@@ -236,35 +237,75 @@ def _fits(row: Record) -> bool:
     return True
 
 
-def opened(item: Item, broker: BrokerId) -> Iterator[Record]:
-    """The records that an item stands for: of a run, one per topic and kind, with a count."""
-    if isinstance(item, Record):
-        yield item
-        return
-    if len(item) == 5:
-        publisher, topic, number, receivers, at_us = item
-        counts = {topic: number}
-    else:
-        publisher, frames, receivers, at_us = item
-        counts = topics(frames)
-    for topic, count in counts.items():
-        text = topic.decode("utf-8", "backslashreplace")
+def opened(items: list[Item], broker: BrokerId) -> Iterator[Record]:
+    """The records that items stand for, in order; those of successive runs are merged."""
+    merged = Merged(broker)
+    for item in items:
+        if isinstance(item, Record):
+            yield from merged.records()
+            yield item
+            continue
+        if item[-1] >= merged.at_us + MERGED_US:
+            yield from merged.records()
+            merged.at_us = item[-1]
+        if len(item) == 5:
+            publisher, topic, count, receivers, _ = item
+            merged.add(publisher, topic, count, receivers)
+        else:
+            publisher, frames, receivers, _ = item
+            for topic, count in topics(frames).items():
+                merged.add(publisher, topic, count, receivers)
+    yield from merged.records()
+
+
+class Merged:
+    """Runs that came within `MERGED_US`: a line for each publisher and topic, and one for what each topic became.
+
+    A client that sends one message at a time makes a run of each; a line for each would be a hundred thousand a second.
+    """
+
+    def __init__(self, broker: BrokerId) -> None:
+        self.at_us: Instant = -MERGED_US
+        self._broker = broker
+        self._published: dict[tuple[ClientId, bytes], int] = {}
+        self._delivered: dict[bytes, int] = {}
+
+    def add(self, publisher: ClientId, topic: bytes, count: int, receivers: int) -> None:
         if publisher:
-            yield Record(at_us, broker, Kind.PUBLISHED, client=publisher, topic=text, count=count)
+            key = publisher, topic
+            self._published[key] = self._published.get(key, 0) + count
         if receivers:
-            yield Record(at_us, broker, Kind.DELIVERED, topic=text, count=count * receivers)
+            self._delivered[topic] = self._delivered.get(topic, 0) + count * receivers
+
+    def records(self) -> Iterator[Record]:
+        """What has come together, and start anew."""
+        at_us, broker = self.at_us, self._broker
+        for (client, topic), count in self._published.items():
+            yield Record(at_us, broker, Kind.PUBLISHED, client=client, topic=_text(topic), count=count)
+        for topic, count in self._delivered.items():
+            yield Record(at_us, broker, Kind.DELIVERED, topic=_text(topic), count=count)
+        self._published.clear()
+        self._delivered.clear()
+        self.at_us = -MERGED_US
+
+
+def _text(topic: bytes) -> str:
+    return topic.decode("utf-8", "backslashreplace")
 
 
 def topics(frames: bytes) -> dict[bytes, int]:
     """How often each topic occurs in a run of whole PUBLISH frames."""
     counts: dict[bytes, int] = {}
-    at = 0
-    while at < len(frames):
-        found = header(frames, at)
-        assert found is not None
-        body, at = found
+    at, size = 0, len(frames)
+    while at < size:
+        body, after = at + 2, at + 2 + frames[at + 1]
+        if frames[at + 1] > 127:  # a length of more than one byte
+            found = header(frames, at)
+            assert found is not None
+            body, after = found
         topic = frames[body + 2 : body + 2 + (frames[body] << 8) + frames[body + 1]]
         counts[topic] = counts.get(topic, 0) + 1
+        at = after
     return counts
 
 
@@ -274,7 +315,9 @@ class Frames:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes) -> list[bytes]:
+        """The frames that are complete by now."""
+        found: list[bytes] = []
         buffer = self._buffer
         buffer += data
         at = 0
@@ -282,9 +325,10 @@ class Frames:
             end = at + HEAD_BYTES + int.from_bytes(buffer[at : at + HEAD_BYTES])
             if end > len(buffer):
                 break
-            yield bytes(buffer[at + HEAD_BYTES : end])
+            found.append(bytes(buffer[at + HEAD_BYTES : end]))
             at = end
         del buffer[:at]
+        return found
 
 
 def serve(source: int, sink: int) -> int:
@@ -298,32 +342,34 @@ def serve(source: int, sink: int) -> int:
             os.write(sink, encode(status) + b"\n")
 
     frames = Frames()
-    segments: Segments | None = None
-    for data in _chunks(source, lambda: segments):
+    came: list[bytes] = []
+    while not came:
+        if not (data := os.read(source, CHUNK_BYTES)):
+            return 0  # the broker ended before it said what to do
+        came = frames.feed(data)
+    segments = Segments(msgspec.msgpack.decode(came.pop(0), type=Orders), report)
+    for frame in came:
+        segments.take(decode(frame))  # type: ignore[arg-type]
+    for data in _chunks(source, segments):
         for frame in frames.feed(data):
-            if segments is None:
-                segments = Segments(msgspec.msgpack.decode(frame, type=Orders), report)
-            else:
-                segments.take(decode(frame))  # type: ignore[arg-type]
-    return 0 if segments is None or segments.finish() else 1
+            segments.take(decode(frame))  # type: ignore[arg-type]
+    return 0 if segments.finish() else 1
 
 
-def _chunks(source: int, segments: Callable[[], Segments | None]) -> Iterator[bytes]:
+def _chunks(source: int, segments: Segments) -> Iterator[bytes]:
     """The input, as it comes and as the disk has room for it, until its end; meanwhile what is due is written."""
     readable, ended = select.poll(), select.poll()
     readable.register(source, select.POLLIN)
     ended.register(source, 0)
     while True:
-        to = segments()
-        wait_s = None if to is None else to.wait_s()
+        wait_s = segments.wait_s()
         wait_ms = None if wait_s is None else int(wait_s * 1000) + 1
-        if to is not None and to.full:
-            if ended.poll(wait_ms) and not to.finish():
+        if segments.full:
+            if ended.poll(wait_ms) and not segments.finish():
                 return
-            to.tend()
+            segments.tend()
         elif not readable.poll(wait_ms):
-            assert to is not None
-            to.tend()
+            segments.tend()
         elif data := os.read(source, CHUNK_BYTES):
             yield data
         else:

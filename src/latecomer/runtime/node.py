@@ -14,7 +14,7 @@ from latecomer.core.broker import Broker
 from latecomer.core.inputs import MqttFailed, RulesChanged
 from latecomer.core.session.limits import SessionLimits
 from latecomer.core.tables import TABLES
-from latecomer.eventlog import EventLogError
+from latecomer.eventlog import EventLogError, Keep
 from latecomer.messages.mqtt import V5, Disconnect, Packet, Properties, Reason
 from latecomer.model.access import OPEN
 from latecomer.model.errors import LatecomerError, SettingsError
@@ -23,7 +23,7 @@ from latecomer.runtime.admin import Admin
 from latecomer.runtime.disk import Disk, Durability
 from latecomer.runtime.door import Door
 from latecomer.runtime.driver import Driver
-from latecomer.runtime.journal import Journal, Keep
+from latecomer.runtime.journal import Journal
 from latecomer.runtime.links import Links
 from latecomer.runtime.metrics import Counters
 from latecomer.runtime.private_files import private_directory
@@ -199,7 +199,7 @@ class Node:
             await asyncio.get_running_loop().run_in_executor(None, self.disk.close)
         if self.journal is not None:
             try:
-                await asyncio.get_running_loop().run_in_executor(None, self.journal.close)
+                await self.journal.close()
             except EventLogError as error:
                 log.error("%s", error)
         self.gate.close()

@@ -14,10 +14,12 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Protocol
 
 from latecomer.core.broker import Broker
-from latecomer.core.effects import Accept, Deliver, Disconnect, Effect, Note, Persist, Refuse, Send
+from latecomer.core.effects import Accept, Close, Deliver, Disconnect, Effect, Note, Persist, Refuse, Send, Transmit
 from latecomer.core.inputs import Input, LinkConnected, LinkDisconnected, LinkReceived, Started, Woken
+from latecomer.core.session.limits import SessionLimits
 from latecomer.core.settings import BrokerSettings
 from latecomer.messages.link import LinkMessage
+from latecomer.messages.mqtt import Packet
 from latecomer.model.event import Event
 from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Record
@@ -47,6 +49,13 @@ class ClientSide(Protocol):
     def refused(self, client: ClientId, token: int, reason: str) -> None: ...
     def delivered(self, client: ClientId, connection: int, number: int, event: Event) -> None: ...
     def broker_started(self, broker: BrokerId, kept_disk: bool) -> None: ...
+
+
+class Sockets(Protocol):
+    """The far ends of MQTT connections."""
+
+    def transmitted(self, connection: int, packets: Sequence[Packet]) -> None: ...
+    def closed(self, connection: int, problem: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -82,6 +91,7 @@ class World:
         jitter_us: int = 0,
         jitter_shape: JitterShape = "uniform",
         disk_us: int = 0,
+        limits: SessionLimits | None = None,
         transport: Callable[[Sequence[LinkMessage]], list[LinkMessage]] | None = None,
     ) -> None:
         self.now: Instant = 0
@@ -90,8 +100,10 @@ class World:
         self.topology = topology
         self.transport = transport
         self.disk_us = disk_us
+        self.limits = limits
         self.observers: list[Observer] = []
         self.clients: ClientSide | None = None
+        self.sockets: Sockets | None = None
         self.counts: Counter[type] = Counter()
         self.steps = 0
         self._heap: list[tuple[Instant, int, Callable[..., object], Any]] = []
@@ -134,7 +146,7 @@ class World:
         self._boots += 1
         node.boot = self._boots
         kept = bool(node.disk.tables)
-        node.core = Broker(id, self.settings, node.neighbours, node.boot, node.disk.tables)
+        node.core = Broker(id, self.settings, node.neighbours, node.boot, node.disk.tables, limits=self.limits)
         node.timer = None
         self._step(node, Started())
         for peer in node.neighbours:
@@ -202,6 +214,7 @@ class World:
                 self._perform(node, effects)
         due = core.deadline()
         if due is not None and (node.timer is None or due < node.timer) and node.core is core:
+            due = max(due, self.now)  # what fell due while it was dead is due at once
             node.timer = due
             self.at(due, self._wake, node, node.boot, due)
         if node.step_us and node.core is core:
@@ -240,6 +253,8 @@ class World:
                 wire = self.wires[node.id, effect.peer]  # type: ignore[union-attr]
                 if wire.connection == effect.connection:  # type: ignore[union-attr]
                     self._close(wire, told=(effect.peer,))  # type: ignore[union-attr]
+            elif kind is Transmit or kind is Close:
+                self._answer_socket(effect)
             elif self.clients is not None:
                 self._answer_client(effect)
 
@@ -251,6 +266,14 @@ class World:
             self.clients.accepted(effect.client, effect.token, effect.event)
         elif type(effect) is Refuse:
             self.clients.refused(effect.client, effect.token, effect.reason)
+
+    def _answer_socket(self, effect: Effect) -> None:
+        if self.sockets is None:
+            return
+        if type(effect) is Transmit:
+            self.sockets.transmitted(effect.connection, effect.packets)
+        elif type(effect) is Close:
+            self.sockets.closed(effect.connection, effect.problem)
 
     def _written(self, node: Node, boot: int, writes: list[Any]) -> None:
         if node.core is None or node.boot != boot:

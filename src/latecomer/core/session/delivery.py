@@ -7,6 +7,7 @@ something else was settled. After a reconnection everything unsettled is sent ag
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,7 +15,18 @@ from latecomer.core.attributes import attributes_of
 from latecomer.core.effects import Drop, Put
 from latecomer.core.orders import Orders
 from latecomer.core.session.limits import Access, SessionLimits
-from latecomer.core.session.state import STAGES, Flight, Grade, Parcel, Session, Stage, Subscription, Turn, packet_id
+from latecomer.core.session.state import (
+    PACKET_IDS,
+    STAGES,
+    Flight,
+    Grade,
+    Parcel,
+    Session,
+    Stage,
+    Subscription,
+    Turn,
+    packet_id,
+)
 from latecomer.messages.mqtt import (
     NONE,
     V5,
@@ -50,8 +62,11 @@ class Deliveries:
 
     def take(self, session: Session, event: Event, hops: int) -> None:
         """An event for this session, by the subscriptions that are its own."""
-        grade = self.grade(session, event)
-        if grade is None or (event.publisher == session.client and self._unwanted_echo(session, event)):
+        if session.no_local and event.publisher == session.client:
+            grade = self._echo_grade(session, event)
+        else:
+            grade = self.grade(session, event)
+        if grade is None:
             return
         self.give(session, event, grade, event.retain and grade.retain_as_published, hops)
 
@@ -87,15 +102,11 @@ class Deliveries:
             return -1
         return None if grade.ids else min(grade.qos, 1)
 
-    @staticmethod
-    def _unwanted_echo(session: Session, event: Event) -> bool:
-        """[MQTT-3.8.3-3] No Local; a subscription without it that matches as well wants the echo."""
-        attributes = attributes_of(event) if session.picky else {}
-        return not any(
-            filter_matches(sub.filter, event.topic, attributes)
-            for sub in session.subscriptions.values()
-            if not sub.no_local and not sub.group
-        )
+    def _echo_grade(self, session: Session, event: Event) -> Grade | None:
+        """[MQTT-3.8.3-3] No Local: only subscriptions without it have a say about the client's own publications."""
+        if not self.access.may_receive(session.user, session.client, event.topic):
+            return None
+        return _grade(session, event.topic, attributes_of(event) if session.picky else {}, echo=True)
 
     def give_shared(self, session: Session, event: Event, subscription: Subscription, hops: int) -> None:
         """An event for this session as a member of a group."""
@@ -111,9 +122,8 @@ class Deliveries:
         if qos == 0:
             if session.choked:
                 self.dropped(session, event, "slow consumer")
-            elif session.connection:  # QoS 0 is for those who are there
-                self._send(session, Parcel(event, 0, retain, grade.ids), 0, dup=False)
-                self.orders.note(
+            elif session.connection and self._send(session, Parcel(event, 0, retain, grade.ids), 0, dup=False):
+                self.orders.note(  # QoS 0 is for those who are there
                     Kind.DELIVERED, client=session.client, topic=event.topic, event=str(event.id), hops=hops
                 )
             return
@@ -153,20 +163,31 @@ class Deliveries:
         while backlog and not session.choked and len(inflight) + session.leased < session.quota:
             number = backlog[0]
             id = packet_id(number)
-            if id in inflight:
+            if id in inflight or (session.leased and number - session.leased_from >= PACKET_IDS):
                 return  # 65,535 deliveries later the id is still taken: wait for it
             backlog.popleft()
             parcel = session.queue[number]
             assert parcel is not None
             event = parcel.event
-            if 0 < event.expires_us <= self.orders.now and number > session.recovered:
-                self._forget(session, number)  # [MQTT-3.3.2-5] delivery has not begun
-                self.dropped(session, event, "expired")
+            begun = session.found < number <= session.recovered
+            if 0 < event.expires_us <= self.orders.now and not begun:
+                self._expire(session, number, parcel)
                 continue
             inflight[id] = Flight(number, Stage.PUBACK if parcel.qos == 1 else Stage.PUBREC)
             if not self._send(session, parcel, id, dup=number <= session.recovered):
                 del inflight[id]
                 self._forget(session, number)
+
+    def _expire(self, session: Session, number: int, parcel: Parcel) -> None:
+        """[MQTT-3.3.2-5] It came too late. If it may have been sent before a restart with QoS 2, the client may hold
+        its packet id, and is told to let go of it; a client that does not know it says so, and nothing is lost."""
+        self.dropped(session, parcel.event, "expired")
+        if number > session.found or parcel.qos == 1:
+            self._forget(session, number)
+            return
+        id = packet_id(number)
+        flight = session.inflight[id] = Flight(number, Stage.PUBREC)
+        self._release(session, id, flight)
 
     def resume(self, session: Session) -> None:
         """[MQTT-4.4.0-1] After a reconnection: what was under way again, under its id, then the rest."""
@@ -178,6 +199,23 @@ class Deliveries:
         for id in session.inflight:
             self.orders.transmit(session.connection, Pubrel(id))
         self.pump(session)
+
+    def recheck(self, session: Session) -> None:
+        """Bad input 19: what waits is not handed over to who may no longer have it. What is under way to a connected
+        client has left already."""
+        under_way: dict[int, int] = {}
+        if not session.connection:
+            flights = session.inflight.items()
+            under_way = {flight.number: id for id, flight in flights if flight.stage is not Stage.PUBCOMP}
+        for number in [*session.backlog, *under_way]:
+            parcel = session.queue[number]
+            assert parcel is not None
+            if not self.access.may_receive(session.user, session.client, parcel.event.topic):
+                if number in under_way:
+                    del session.inflight[under_way[number]]
+                self._forget(session, number)
+                self.dropped(session, parcel.event, "no longer allowed")
+        session.backlog = deque(number for number in session.backlog if number in session.queue)
 
     def recover(self, session: Session, queue: Mapping[int | str, object]) -> None:
         """Find the queue as it was before a restart. Which of it had been sent is not known, so all of it goes out as
@@ -193,7 +231,7 @@ class Deliveries:
                 continue
             session.queue_bytes += parcel.size
             session.backlog.append(number)
-        session.recovered = session.number
+        session.recovered = session.found = session.number
 
     def _send(self, session: Session, parcel: Parcel, id: int, *, dup: bool) -> bool:
         """Whether it could be sent: a packet beyond the client's limit is dropped [MQTT-3.1.2-25]."""
@@ -271,9 +309,11 @@ class Deliveries:
             self.orders.writes.append(Drop("queue", session.client, number))
 
 
-def _grade(session: Session, topic: str, attributes: Mapping[str, Value]) -> Grade | None:
+def _grade(session: Session, topic: str, attributes: Mapping[str, Value], *, echo: bool = False) -> Grade | None:
     matching = [
-        sub for sub in session.subscriptions.values() if not sub.group and filter_matches(sub.filter, topic, attributes)
+        sub
+        for sub in session.subscriptions.values()
+        if not sub.group and not (echo and sub.no_local) and filter_matches(sub.filter, topic, attributes)
     ]
     if not matching:
         return None

@@ -52,6 +52,9 @@ class Publishing:
     owned: dict[str, tuple[str, int]] = field(default_factory=dict)
     """By topic, who retained it here and how large it is."""
 
+    def __post_init__(self) -> None:
+        self.events.retained.gone = self._disown
+
     # -- PUBLISH -----------------------------------------------------------------------------------------------------
 
     def publish(self, session: Session, packet: Publish) -> None:
@@ -66,10 +69,14 @@ class Publishing:
                 problem = f"more than {self.limits.receive_maximum} publications under way"
                 raise PacketError(Reason.RECEIVE_MAXIMUM_EXCEEDED, problem)
         reason, problem = self._problem(session.user, session.client, topic, packet.retain, len(packet.payload))
+        if packet.properties.response_topic is not None and reason is Reason.SUCCESS:
+            reason, problem = self._response_problem(session.user, session.client, packet.properties.response_topic)
         if reason is Reason.SUCCESS:
             reason, problem = self._enter(session, packet, topic)
         if reason >= Reason.UNSPECIFIED_ERROR:
-            self.orders.note(Kind.REFUSED, client=session.client, topic=topic, detail=problem)
+            self.orders.note(
+                Kind.REFUSED, client=session.client, topic=topic, detail=f"{reason.name.lower()}: {problem}"
+            )
             if session.version != V5 and reason is Reason.QUOTA_EXCEEDED:
                 raise PacketError(reason, problem)  # 3.1.1 has no other way to say that it was not taken
         elif packet.qos == 2:
@@ -103,9 +110,17 @@ class Publishing:
                 self.legal.clear()
             self.legal[topic] = None
         if not self.access.may_publish(user, client, topic):
-            return Reason.NOT_AUTHORIZED, f"{client!r} may not publish to this topic"
+            return Reason.NOT_AUTHORIZED, "you may not publish to this topic"
         if retain and size and not self._may_retain(user, topic, size + len(topic)):
             return Reason.QUOTA_EXCEEDED, "too much is retained already: delete some, or raise limits.retained_…"
+        return Reason.SUCCESS, ""
+
+    def _response_problem(self, user: str, client: str, topic: str) -> tuple[Reason, str]:
+        """Bad input 17: nobody makes others answer to where it may neither listen nor speak itself."""
+        if topic[:1] == "$" or not (
+            self.access.may_receive(user, client, topic) or self.access.may_publish(user, client, topic)
+        ):
+            return Reason.NOT_AUTHORIZED, "you may not have answers sent to this topic"
         return Reason.SUCCESS, ""
 
     def topic_problem(self, topic: str) -> str | None:
@@ -135,8 +150,7 @@ class Publishing:
         published_us = now
         if message.retain:
             published_us = self.events.retained.stamp_after(topic, now)
-            self._note_owner(user, topic, len(message.payload) and len(message.payload) + len(topic))
-        return self.events.originate(
+        wanted = self.events.originate(
             Event(
                 UNBORN,
                 topic,
@@ -151,6 +165,9 @@ class Publishing:
                 _extras(properties),
             )
         )
+        if message.retain and wanted is not None:
+            self._note_owner(user, topic, len(message.payload) and len(message.payload) + len(topic))
+        return wanted
 
     def _answer(self, session: Session, packet: Publish, reason: Reason, problem: str) -> None:
         if packet.qos == 0:
@@ -174,20 +191,25 @@ class Publishing:
 
     def will_problem(self, user: str, client: str, will: Will) -> tuple[Reason, str]:
         """Bad input 20: a will is a publication, and what must not be published must not be left as a will."""
-        return self._problem(user, client, will.topic, will.retain, len(will.payload))
+        reason, problem = self._problem(user, client, will.topic, will.retain, len(will.payload))
+        if will.properties.response_topic is not None and reason is Reason.SUCCESS:
+            return self._response_problem(user, client, will.properties.response_topic)
+        return reason, problem
 
     def publish_will(self, session: Session, will: Will) -> None:
         reason, problem = self.will_problem(session.user, session.client, will)  # rights may have changed since
         if reason is Reason.SUCCESS:
             self.originate(session.client, session.user, will.topic, will)
         else:
-            self.orders.note(Kind.REFUSED, client=session.client, topic=will.topic, detail=f"will: {problem}")
+            detail = f"{reason.name.lower()}: will: {problem}"
+            self.orders.note(Kind.REFUSED, client=session.client, topic=will.topic, detail=detail)
 
     # -- what is retained, by whom -------------------------------------------------------------------------------------
 
     def _may_retain(self, user: str, topic: str, size: int) -> bool:
         """Bad input 10. What it would replace does not count."""
         limits, retained = self.limits, self.events.retained
+        retained.expire(self.orders.now)
         before = retained.events.get(topic)
         replaced = 0 if before is None else len(before.payload) + len(topic)
         if retained.size - replaced + size > limits.retained_bytes:
@@ -200,11 +222,15 @@ class Publishing:
             count, total = count - 1, total - own
         return count < limits.retained_per_user and total + size <= limits.retained_bytes_per_user
 
-    def _note_owner(self, user: str, topic: str, size: int) -> None:
+    def _disown(self, topic: str) -> None:
+        """It is no longer retained, or by somebody else."""
         owner, own = self.owned.pop(topic, ("", 0))
         if own:
-            count, total = self.owners[owner]
-            self.owners[owner] = (count - 1, total - own)
+            count, total = self.owners.pop(owner)
+            if count > 1:
+                self.owners[owner] = (count - 1, total - own)
+
+    def _note_owner(self, user: str, topic: str, size: int) -> None:
         if size:
             count, total = self.owners.get(user, (0, 0))
             self.owners[user] = (count + 1, total + size)

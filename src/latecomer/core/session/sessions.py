@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from latecomer.core.clients import Clients, Disk
@@ -50,6 +50,7 @@ from latecomer.model.record import Kind
 
 CLIENT_ID_BYTES = 1024
 SECOND_US = 1_000_000
+TIMERS_SPARE = 64
 
 
 class Refusal(Exception):
@@ -105,7 +106,8 @@ class Sessions:
         except Refusal as refusal:
             version = fact.packet.version
             properties = Properties(reason_string=refusal.problem) if version == V5 else Properties()
-            self.orders.note(Kind.REFUSED, client=fact.packet.client_id, detail=refusal.problem)
+            detail = f"{refusal.reason.name.lower()}: {refusal.problem}"
+            self.orders.note(Kind.REFUSED, client=fact.packet.client_id, detail=detail)
             self.orders.transmit(fact.connection, Connack(False, refusal.reason, properties))
             self.orders.close(fact.connection, refusal.problem)
 
@@ -161,7 +163,7 @@ class Sessions:
         subscriptions, queues, incoming = (disk.get(table, {}) for table in ("subscriptions", "queue", "incoming"))
         for client, row in disk.get("session", {}).get("", {}).items():
             assert isinstance(row, SessionRow)
-            session = Session(str(client), row.user, row.version, row.expiry_s, will=row.will)
+            session = Session(str(client), row.user, row.version, row.expiry_s, will=row.will, stored=True)
             session.away_since = row.away_since_us or now
             self._enter(session)
             for subscription in subscriptions.get(session.client, {}).values():
@@ -169,6 +171,9 @@ class Sessions:
                 self.subscribing.enter(session, subscription, stored=False)
             self.deliveries.recover(session, queues.get(session.client, {}))
             session.incoming = {int(id): None for id in incoming.get(session.client, {})}
+            if not self.access.open_to_all:
+                self.subscribing.recheck(session)  # the rules may be others than before
+        for session in list(self.by_client.values()):  # all subscriptions are there now: wills may be published
             self._wait(session, session.away_since)
 
     # -- CONNECT -----------------------------------------------------------------------------------------------------
@@ -242,10 +247,11 @@ class Sessions:
         wanted_s = properties.session_expiry_s or 0
         if packet.version != V5:
             wanted_s = 0 if packet.clean_start else NEVER_S
+        wanted_s = min(wanted_s, limits.session_expiry_max_s)
         if session.durable and not wanted_s:
             self._erase(session)  # it ends with this connection, or with this process
         session.version = packet.version
-        session.expiry_s = min(wanted_s, limits.session_expiry_max_s)
+        session.expiry_s = wanted_s
         session.keep_alive_s = packet.keep_alive_s
         if packet.version == V5 and not 0 < packet.keep_alive_s <= limits.keep_alive_max_s:
             session.keep_alive_s = limits.keep_alive_max_s  # [MQTT-3.2.2-21]
@@ -313,6 +319,7 @@ class Sessions:
         session.connection = 0
         session.away_since = now
         session.leased = 0
+        session.choked = False
         self.orders.note(Kind.DISCONNECTED, client=session.client)
         if not keep_will:
             session.will = None
@@ -335,11 +342,22 @@ class Sessions:
             if due is not None:
                 self._order += 1
                 heappush(self.timers, (self.orders.wake(due), self._order, session))
+        if len(self.timers) > TIMERS_SPARE + 4 * len(self.by_client):
+            self._forget_old_timers()
+
+    def _forget_old_timers(self) -> None:
+        """Clients that come and go leave alarms behind that mean nothing and may be due in a hundred years."""
+        self.timers = [
+            timer
+            for timer in self.timers
+            if self.by_client.get(timer[2].client) is timer[2] and timer[0] in (timer[2].ends_at, timer[2].will_due)
+        ]
+        heapify(self.timers)
 
     def _publish_will(self, session: Session) -> None:
         will, session.will, session.will_due = session.will, None, None
         if will is not None:
-            if session.durable:
+            if session.stored:
                 self._store(session)
             self.publishing.publish_will(session, will)
 
@@ -349,7 +367,7 @@ class Sessions:
             self.publishing.publish_will(session, session.will)
         for subscription in list(session.subscriptions.values()):
             self.subscribing.leave(session, subscription)
-        if session.durable or session.will is not None:
+        if session.stored:
             self._erase(session)
         session.will = None
         del self.by_client[session.client]
@@ -371,11 +389,13 @@ class Sessions:
         self.clients.receivers[session.client] = lambda event, hops: take(session, event, hops)
 
     def _store(self, session: Session) -> None:
+        session.stored = True
         self.orders.writes.append(Put("session", "", session.client, session.row()))
 
     def _erase(self, session: Session) -> None:
         """Leave nothing of it on disk."""
         writes, client = self.orders.writes, session.client
+        session.stored = False
         writes.append(Drop("session", "", client))
         if session.durable:
             writes += [Drop("subscriptions", client, text) for text in session.subscriptions]

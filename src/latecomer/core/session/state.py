@@ -123,6 +123,10 @@ class Session:
     """Of the newest delivery of QoS 1 or 2."""
     recovered: int = 0
     """Deliveries up to here may have been sent on an earlier connection."""
+    found: int = 0
+    """Deliveries up to here were found on disk: nobody knows whether they were sent."""
+    stored: bool = False
+    """Something of the session stands on disk."""
     queue: OrderedDict[int, Parcel | None] = field(default_factory=OrderedDict)
     """Deliveries that are not settled, by number; None: released (QoS 2), the event is no longer needed."""
     queue_bytes: int = 0
@@ -132,6 +136,8 @@ class Session:
     """By packet id."""
     leased: int = 0
     """Deliveries under way that the driver answers for (`runtime/fastpath`)."""
+    leased_from: int = 0
+    """The number of the oldest of them; their packet ids are taken as well."""
     choked: bool = False
     """The driver cannot get rid of more bytes: the client does not read fast enough."""
     quota: int = PACKET_IDS

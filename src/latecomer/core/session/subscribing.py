@@ -63,7 +63,8 @@ class Subscribing:
     def subscribe(self, session: Session, packet: Subscribe) -> None:
         reasons: list[int] = []
         problems: list[str] = []
-        retained: list[Subscription] = []
+        retained: dict[str, Subscription] = {}  # once per packet, however often it names the same filter
+        refused_as: dict[Reason, list[str]] = {}
         for request in packet.requests:
             try:
                 subscription = self._read(session, request, packet.properties)
@@ -71,7 +72,7 @@ class Subscribing:
             except Refused as refused:
                 reasons.append(refused.reason)
                 problems.append(f"{request.filter[:80]}: {refused.problem}")
-                self.orders.note(Kind.REFUSED, client=session.client, filter=request.filter, detail=refused.problem)
+                refused_as.setdefault(refused.reason, []).append(request.filter)
                 continue
             known = subscription.text in session.subscriptions
             self.enter(session, subscription)
@@ -80,10 +81,13 @@ class Subscribing:
             if not subscription.group and (
                 request.retain_handling == 0 or (request.retain_handling == 1 and not known)
             ):
-                retained.append(subscription)
+                retained[subscription.text] = subscription
+        for reason, texts in refused_as.items():  # one line for a packet, which may have a hundred thousand filters
+            detail = f"{reason.name.lower()}: {len(texts)} of {len(packet.requests)} subscriptions"
+            self.orders.note(Kind.REFUSED, client=session.client, filter=texts[0], count=len(texts), detail=detail)
         properties = Properties(reason_string="; ".join(problems)[:1024]) if problems and session.explains else NONE
         self.orders.transmit(session.connection, Suback(packet.packet_id, tuple(reasons), properties))
-        for subscription in retained:
+        for subscription in retained.values():
             self._give_retained(session, subscription)
 
     def unsubscribe(self, session: Session, packet: Unsubscribe) -> None:
@@ -223,3 +227,4 @@ class Subscribing:
         for subscription in list(session.subscriptions.values()):
             if not self.access.may_subscribe(session.user, session.client, subscription.filter.topic):
                 self.leave(session, subscription)
+        self.deliveries.recheck(session)

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from latecomer.cli.demo_live import perform
 from latecomer.cli.summary import outcome
 from latecomer.messages.link import Publication, Subscribe, Unsubscribe
 from latecomer.model.filters import Filter, filter_covers, parse_filter
@@ -33,9 +34,12 @@ WIDTH = 100
 def demo() -> None:
     """A network of six brokers, and the story of what happened in it."""
     text = files("latecomer.sim").joinpath("scenarios", "demo.toml").read_text(encoding="utf-8")
-    result = Story(loads(text, "demo.toml", Path())).tell()
+    story = Story(loads(text, "demo.toml", Path()))
+    result = story.tell()
     if not result.good:
         raise typer.Exit(1)
+    story.heading("And now on real sockets")
+    perform(story.say)
 
 
 class Story:
@@ -93,9 +97,9 @@ class Story:
         links = self.run.prepared.topology.links
         pairs = [(link.a, link.b) for link in links]
         used, spare = self._tree(pairs)
-        self._heading("Six brokers meet" if len(self.run.world.nodes) == 6 else "The brokers meet")
+        self.heading("Six brokers meet" if len(self.run.world.nodes) == 6 else "The brokers meet")
         reserve = f"; {_pairs(spare)} stays in reserve" if spare else ""
-        self._say(
+        self.say(
             f"They are linked {_pairs(pairs)}. Each tells the others which links it has, and all compute the same tree "
             f"from it: {_pairs(used)}{reserve}."
         )
@@ -112,14 +116,14 @@ class Story:
 
     def _subscribed(self, at: Instant, step: Step, filter: Filter) -> None:
         broker = self.run.clients.clients[step.client].broker
-        self._heading(f"{step.client} subscribes to {filter} at broker {broker}", at)
+        self.heading(f"{step.client} subscribes to {filter} at broker {broker}", at)
         heard = [
             (sender, receiver)
             for _, sender, receiver, message in self.trace.messages
             if isinstance(message, Subscribe) and filter in message.filters
         ]
         if heard:
-            self._say(f"Word spreads along the tree: {_pairs(heard, ' → ')}.")
+            self.say(f"Word spreads along the tree: {_pairs(heard, ' → ')}.")
         speakers = list(dict.fromkeys([broker, *(receiver for _, receiver in heard)]))
         quenched = 0
         for speaker in speakers:
@@ -131,9 +135,9 @@ class Story:
                 covers = [f for f in self.told.get((speaker, peer), {}) if filter_covers(f, filter)]
                 if covers:
                     quenched += 1
-                    self._say(f"Broker {speaker} need not tell {peer}, which it has told {covers[0]}: that covers it.")
+                    self.say(f"Broker {speaker} need not tell {peer}, which it has told {covers[0]}: that covers it.")
         if not heard and not quenched:
-            self._say("Nobody else had to be told.")
+            self.say("Nobody else had to be told.")
 
     def _published(self, at: Instant, step: Step) -> None:
         assert step.publish is not None
@@ -141,16 +145,16 @@ class Story:
         times = "" if what.count == 1 else f" {what.count} times"
         attributes = f" {attributes_text(what.attributes)}" if what.attributes else ""
         broker = self.run.clients.clients[step.client].broker
-        self._heading(f"{step.client} publishes {what.topic}{attributes}{times} at broker {broker}", at)
+        self.heading(f"{step.client} publishes {what.topic}{attributes}{times} at broker {broker}", at)
         events = [record.event for record in self.trace.of(Kind.PUBLISHED)]
         ways = dict.fromkeys(" → ".join(path) for event in events for path in self.trace.paths(event))
-        self._say(f"{'It travels' if len(events) == 1 else 'They travel'} {', and '.join(ways) or 'nowhere'}.")
+        self.say(f"{'It travels' if len(events) == 1 else 'They travel'} {', and '.join(ways) or 'nowhere'}.")
         self._deliveries(self.trace.of(Kind.DELIVERED), len(events))
         parked: dict[tuple[BrokerId, str], int] = {}
         for record in self.trace.of(Kind.PARKED):
             parked[record.broker, record.detail] = parked.get((record.broker, record.detail), 0) + 1
         for (keeper, absent), count in parked.items():
-            self._say(f"Broker {keeper} keeps {_events(count)} for broker {absent}, which is away.")
+            self.say(f"Broker {keeper} keeps {_events(count)} for broker {absent}, which is away.")
 
     def _deliveries(self, records: Iterable[Record], events: int) -> None:
         reached: dict[tuple[str, BrokerId, int], int] = {}
@@ -159,31 +163,31 @@ class Story:
             reached[key] = reached.get(key, 0) + 1
         for (client, broker, hops), count in reached.items():
             got = f"{count} of {events}" if count != events else "it" if count == 1 else f"all {count}"
-            self._say(f"{client} at broker {broker} gets {got}, {hops} hop{'' if hops == 1 else 's'} away.")
+            self.say(f"{client} at broker {broker} gets {got}, {hops} hop{'' if hops == 1 else 's'} away.")
 
     def _crashed(self, at: Instant, fault: Crash) -> None:
-        self._heading(f"Broker {fault.broker} dies", at)
+        self.heading(f"Broker {fault.broker} dies", at)
         down = self.trace.of(Kind.UNLINKED)
         if down:
             who = ", ".join(dict.fromkeys(record.broker for record in down))
-            self._say(
+            self.say(
                 f"Its neighbours {who} wait for it to come back, and count the link as down {self._after(at, down)}."
             )
         self._repaired(at, self.trace.of(Kind.TREE_READY))
 
     def _repaired(self, at: Instant, ready: list[Record]) -> None:
         if not ready:
-            self._say("No other tree was needed.")
+            self.say("No other tree was needed.")
             return
         size = ready[-1].count
         last = [record for record in ready if record.count == size]
         pairs = [(link.a, link.b) for link in self.run.prepared.topology.links]
         used, _ = self._tree(pairs)
         when = self._after(at, last).capitalize()
-        self._say(f"{when} all {size} brokers have their tables ready in a new tree: {_pairs(used)}.")
+        self.say(f"{when} all {size} brokers have their tables ready in a new tree: {_pairs(used)}.")
 
     def _returned(self, at: Instant, broker: BrokerId) -> None:
-        self._heading(f"Broker {broker} returns with its disk", at)
+        self.heading(f"Broker {broker} returns with its disk", at)
         self._repaired(at, self.trace.of(Kind.TREE_READY))
         again = dict.fromkeys(
             str(message.event.id)
@@ -192,17 +196,17 @@ class Story:
         )
         if again:
             ways = dict.fromkeys(" → ".join(path) for event in again for path in self.trace.paths(event))
-            self._say(f"What it missed follows, {_events(len(again))} for it alone: {', and '.join(ways)}.")
+            self.say(f"What it missed follows, {_events(len(again))} for it alone: {', and '.join(ways)}.")
         self._deliveries(self.trace.of(Kind.DELIVERED), len(again))
 
     def _end(self) -> Result:
         result = self.run.result()
-        self._heading("In the end")
+        self.heading("In the end")
         self.console.print(outcome(result))
         for violation in result.violations:
-            self._say(str(violation))
+            self.say(str(violation))
         verdict = "Every accepted publication reached everybody who had asked for it, once and in order."
-        self._say(verdict if result.good and not result.lost else "A promise was broken: this is a bug.")
+        self.say(verdict if result.good and not result.lost else "A promise was broken: this is a bug.")
         return result
 
     # -- words ---------------------------------------------------------------------------------------------------------
@@ -220,12 +224,12 @@ class Story:
         seconds = (max(record.at_us for record in records) - self.run.zero - at) / 1e6
         return f"after {seconds:.2f} s"
 
-    def _heading(self, text: str, at: Instant | None = None) -> None:
+    def heading(self, text: str, at: Instant | None = None) -> None:
         time = "" if at is None else f"{at / 1e6:4.0f} s  "
         self.console.print()
         self.console.print(Text(f"{time}{text}", style="bold"), soft_wrap=True)
 
-    def _say(self, sentence: str) -> None:
+    def say(self, sentence: str) -> None:
         for line in textwrap.wrap(sentence, WIDTH - 8, initial_indent="        ", subsequent_indent="        "):
             self.console.print(Text(line), soft_wrap=True)
 

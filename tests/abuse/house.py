@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.codec import PUBLISH, V5, Hello, Packet
-from tests.conformance.conftest import unique
+from tests.conformance.conftest import START_S, unique
 from tests.conformance.raw import PATIENCE_S, Client
 
 LONG = os.environ.get("LATECOMER_ABUSE", "") == "long"
@@ -45,14 +45,14 @@ def _value(value: object) -> str:
     return str(value) if isinstance(value, int | float) else '"' + str(value) + '"'
 
 
-def settled(question: Callable[[], Any], what: str) -> Any:
+def settled(question: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
     """Ask until the answer is yes."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + patience_s
     while True:
         answer = question()
         if answer:
             return answer
-        assert time.monotonic() < end, f"{what}: not within {PATIENCE_S:g} s"
+        assert time.monotonic() < end, f"{what}: not within {patience_s:g} s"
         time.sleep(0.02)
 
 
@@ -66,6 +66,8 @@ class House:
     ports: dict[str, int] = field(default_factory=dict)
     """By scheme: mqtt, ws, http."""
     clients: list[Client] = field(default_factory=list)
+    files: int = 0
+    """The broker's limit on open files, if the test has one."""
 
     def write(self) -> Path:
         """The settings file, with everything on ports of its own."""
@@ -84,7 +86,9 @@ class House:
     @property
     def command(self) -> list[str]:
         data = self.settings.get("broker", {}).get("data", self.folder / "data")
-        return [sys.executable, "-m", "latecomer", "broker", "--config", str(self.write()), "--data", str(data)]
+        limited = ["sh", "-c", f'ulimit -n {self.files}; exec "$@"', "sh"] if self.files else []
+        ours = [sys.executable, "-m", "latecomer", "broker", "--config", str(self.write()), "--data", str(data)]
+        return limited + ours
 
     @property
     def log_file(self) -> Path:
@@ -105,7 +109,7 @@ class House:
             assert found or self.process.poll() is None, f"the broker does not start:\n{self.log}"
             return found
 
-        addresses = settled(ready, "the broker is ready").group(1)
+        addresses = settled(ready, "the broker is ready", START_S).group(1)
         self.ports = {scheme: int(port) for scheme, port in re.findall(r"(\w+)://[^:]+:(\d+)", addresses)}
 
     def stop(self, *, kill: bool = False) -> None:
@@ -184,9 +188,9 @@ class House:
 
 
 @contextlib.contextmanager
-def running(folder: Path, **settings: Any) -> Iterator[House]:
+def running(folder: Path, files: int = 0, **settings: Any) -> Iterator[House]:
     """A broker for as long as this lasts; it must be well at the end."""
-    house = House(folder, settings)
+    house = House(folder, settings, files=files)
     try:
         house.start()
         yield house

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.abuse.house import House, nothing_came, running
+from tests.abuse.house import House, Probe, nothing_came, running, settled
 from tests.conformance.codec import PUBACK, PUBLISH, V5, V311, Hello, P, Will
 from tests.conformance.raw import Client
 
@@ -50,12 +52,32 @@ def test_06_connection_rate_and_number(hurried: House) -> None:
     assert answers[:5] == [0] * 5
     assert set(answers[5:]) == {0, RATE} or set(answers[5:]) == {RATE}
     assert hurried.refused("connection_rate_exceeded") == answers.count(RATE)
-    for _ in range(60):
+    while int(hurried.metrics()["latecomer_connections"]) < 40:
         hurried.raw()
     client = hurried.raw()
     client.send(Hello(client_id="one too many").encode())
     assert client.receive().reason == QUOTA
-    assert "more than 40 connections" in hurried.log
+    settled(lambda: "more than 40 connections" in hurried.log, "the log says why")
+    for _ in range(60):
+        client = hurried.raw()
+    client.expect_closed()  # there is not even room to say why
+
+
+def test_06_more_connections_than_files(tmp_path: Path) -> None:
+    """The system's limit on open files is the broker's as well: it never runs out of them."""
+    with running(tmp_path, files=200) as house:
+        probe = Probe(house)
+        crowd = []
+        for _ in range(400):
+            with contextlib.suppress(OSError):
+                crowd.append(socket.create_connection(("127.0.0.1", house.ports["mqtt"])))
+        probe.round_trip()
+        assert "the limit on open files allows" in house.log
+        assert "too many open files" not in house.log.lower()
+        for one in crowd:
+            one.close()
+        settled(lambda: house.knock()[1].reason == 0, "there is room again")
+        probe.client.close()
 
 
 def test_08_a_thousand_and_one_subscriptions(house: House) -> None:
@@ -88,11 +110,11 @@ def test_08_one_packet_with_a_hundred_thousand_filters(house: House) -> None:
     assert house.log[at:].count("\n") == 1
 
 
-def test_08_one_packet_that_asks_a_hundred_thousand_times(house: House) -> None:
+def test_08_one_packet_that_asks_a_thousand_times(house: House) -> None:
     """What is retained comes once for a packet, however often the packet asks: no amplification."""
     client = house.join()
     client.publish("kept", b"x" * 1000, retain=True)
-    assert client.subscribe(*[("kept", 0)] * 100_000) == [0] * 100_000
+    assert client.subscribe(*[("kept", 0)] * 1000) == [0] * 1000
     came = client.early + [found for found in client.leftovers() if found.kind == PUBLISH]
     assert [found.topic for found in came] == ["kept"]
     client.early.clear()
@@ -147,8 +169,7 @@ def test_10_what_has_expired_makes_room(house: House) -> None:
     brief = ((P.MESSAGE_EXPIRY, 1),)
     for number in range(20):
         assert _reason(client, f"e/{number}", b"x", brief) == 0
-    while _reason(client, "e/later", b"x") == QUOTA:
-        pass
+    settled(lambda: _reason(client, "e/later", b"x") == 0, "room was made")
     assert _reason(client, "e/later", b"") == 0
 
 

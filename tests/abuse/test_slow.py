@@ -52,7 +52,7 @@ def test_05_a_connect_byte_by_byte(house: House) -> None:
 @pytest.mark.parametrize("size", [1, 2, 50])
 def test_05_half_a_publish(house: House, version: int, size: int) -> None:
     """One byte, the header, and most of it."""
-    client, witness = house.join(version), house.join()
+    client, witness = house.join(version, keep_alive=20), house.join()
     witness.subscribe(("#", 0))
     with house.noticed("keep_alive_timeout", "a packet took too long to arrive"):
         client.send(client.publication("half", b"x" * 100)[:size])

@@ -11,7 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from latecomer.model.errors import SettingsError
 from latecomer.sim.chaos import live
-from latecomer.sim.soak import Verdict, soak
+from latecomer.sim.mqtt_chaos import live_mqtt
+from latecomer.sim.soak import Clients, Verdict, soak
 from latecomer.sim.transcript import Digest, Transcript, plain
 
 SHOWN_MAX = 20
@@ -22,20 +23,25 @@ def soak_verb(
     seeds: Annotated[int, typer.Option(help="How many seeds to live.")] = 1000,
     start: Annotated[int, typer.Option(help="The first seed.")] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; 0 means one per core.")] = 0,
-    transcript: Annotated[bool, typer.Option(help="Print every step (one seed only).")] = False,
+    clients: Annotated[Clients, typer.Option(help="Lives of plain clients, of MQTT clients, or both.")] = Clients.BOTH,
+    transcript: Annotated[
+        bool, typer.Option(help="Print every step of one seed, with plain clients unless --clients mqtt.")
+    ] = False,
 ) -> None:
     """Live many random networks under faults; every failure names the command that replays it."""
     _check(seeds, start, jobs)
     if transcript:
-        _replay(start, seeds)
+        _replay(start, seeds, clients)
         return
+    jobs = jobs or os.cpu_count() or 1
+    verdicts = soak(start, seeds, jobs) if clients is Clients.BOTH else soak(start, seeds, jobs, clients)
     out, screen = Console(highlight=False, soft_wrap=True), Console(stderr=True)
     failures = done = accepted = deliveries = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=screen, disable=not screen.is_terminal) as progress:
             task = progress.add_task("soaking", total=seeds)
-            for verdict in soak(start, seeds, jobs or os.cpu_count() or 1):
+            for verdict in verdicts:
                 done += 1
                 accepted += verdict.accepted
                 deliveries += verdict.deliveries
@@ -67,10 +73,10 @@ def _tell_failure(out: Console, verdict: Verdict) -> None:
         out.print(f"  {violation}", markup=False)
     if len(verdict.violations) > 3:
         out.print(f"  and {len(verdict.violations) - 3} more", markup=False)
-    out.print(f"  replay: latecomer soak --start {verdict.seed} --seeds 1 --transcript", markup=False)
+    out.print(f"  replay: {verdict.replay}", markup=False)
 
 
-def _replay(start: int, seeds: int) -> None:
+def _replay(start: int, seeds: int, clients: Clients) -> None:
     if seeds != 1:
         raise SettingsError("--transcript", "shows one seed: add --seeds 1")
     digest = Digest()
@@ -79,7 +85,8 @@ def _replay(start: int, seeds: int) -> None:
         print(line)
         digest.write(line)
 
-    life = live(start, Transcript(write, chatter=True))
+    lived = live_mqtt if clients is Clients.MQTT else live
+    life = lived(start, Transcript(write, chatter=True))
     print(f"seed {start}: {life.description}; digest {digest.value()}")
     for violation in life.violations:
         print(plain(str(violation)))

@@ -127,7 +127,13 @@ class Broker:
         self.routes = Routes(self.interest.subscriptions, self.clients.subscribers, settings.routes_max)
         self.retained = RetainedMessages(self.orders, self.neighbours.send, self.neighbours.up)
         self.shares = Shares(
-            id, boot, self.neighbours.send, self.neighbours.up, self._shares_changed, self.routes.clear
+            id,
+            boot,
+            self.neighbours.send,
+            self.neighbours.up,
+            self._shares_changed,
+            self.routes.clear,
+            self._keep_sharing,
         )
         self.shares_due: Instant | None = None
         self.events = Events(
@@ -184,6 +190,7 @@ class Broker:
         self.clients.recover(disk)
         self.events.recover(disk)
         self.retained.recover(disk)
+        self.shares.recover(disk)
         self.sessions.recover(disk)
         self.events.tree_ready()
 
@@ -310,6 +317,9 @@ class Broker:
 
     def _tables_changed(self) -> None:
         self.routes.clear()
+
+    def _keep_sharing(self, word: Sharing) -> None:
+        self.orders.writes.append(Put("sharing", "", word.broker, word))
 
     def _shares_changed(self) -> None:
         self.shares_due = self.orders.wake(self.orders.now + self.settings.flood_us)

@@ -3,7 +3,8 @@
 Every broker tells all others which groups have members with it, and how many; the last word of a broker is the one
 with its largest (boot, number). The *origin* of an event chooses, once, the broker whose members get it, and writes the
 choice into the event; that broker chooses among its own members. So one decision stands behind every delivery, and an
-event that is sent again in another tree takes its choice along.
+event that is sent again in another tree takes its choice along. What the others said is kept on disk: a broker that was
+just started must not choose as if there were no members but its own.
 
 The filter of a group is in the tables of interest like any other, which is what brings the event to the chosen broker.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from latecomer.core.clients import Disk
 from latecomer.core.index import FilterIndex
 from latecomer.messages.link import SessionFrame, Sharing
 from latecomer.model.event import Value
@@ -51,6 +53,8 @@ class Shares:
     """Asks for `flush` soon: changes are told together."""
     heard: Callable[[], None]
     """Called when others have other members."""
+    keep: Callable[[Sharing], None]
+    """Writes the last word of another broker down."""
     groups: dict[GroupKey, Group] = field(default_factory=dict)
     told: dict[BrokerId, Sharing] = field(default_factory=dict)
     """The last word of every other broker."""
@@ -63,6 +67,14 @@ class Shares:
     _by_filter: dict[Filter, list[str]] = field(default_factory=dict)
     _by_topic: dict[str, list[GroupKey]] = field(default_factory=dict)
     _turns: dict[GroupKey, int] = field(default_factory=dict)
+
+    def recover(self, disk: Disk) -> None:
+        """Find what the others said last."""
+        for word in disk.get("sharing", {}).get("", {}).values():
+            assert isinstance(word, Sharing)
+            self.told[word.broker] = word
+            for group, filter, count in word.entries:
+                self._place((group, filter), word.broker, count)
 
     # -- own members -------------------------------------------------------------------------------------------------
 
@@ -127,6 +139,7 @@ class Shares:
         if before is not None and (before.boot, before.number) >= (frame.boot, frame.number):
             return
         self.told[frame.broker] = frame
+        self.keep(frame)
         for group, filter, _ in before.entries if before is not None else ():
             self._place((group, filter), frame.broker, 0)
         for group, filter, count in frame.entries:

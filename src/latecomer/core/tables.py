@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from latecomer.core.session.state import Parcel, SessionRow, Subscription
+from latecomer.messages.link import Sharing
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 
@@ -24,4 +25,5 @@ TABLES: dict[str, Any] = {
     "queue": Parcel | None,
     "incoming": int,
     "retained": Event,
+    "sharing": Sharing,
 }

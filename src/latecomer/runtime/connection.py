@@ -123,6 +123,9 @@ class Connection(asyncio.Protocol):
         peer = self.transport.get_extra_info("peername")
         self.address = str(peer[0]) if isinstance(peer, tuple) else "local"
         self.refusal = self.door.opened(self)
+        if self.refusal is not None and self.door.crowded:
+            self.driver.counters.refuse(self.refusal[0].name.lower())
+            self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self.heard_at = self.door.loop.time()

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from latecomer.runtime.driver import Driver
 
 ROUNDS_S = 0.5
+REFUSED_MAX = 50
+"""Connections beyond the limit that are kept until they can be told why they are refused."""
 log = logging.getLogger("latecomer")
 
 
@@ -51,16 +53,25 @@ class Door:
         """Count a connection; why it must be refused, if so."""
         self.driver.counters.connections_opened += 1
         self.driver.connections[connection.id] = connection
-        address = connection.address
-        here = self.per_address[address] = self.per_address.get(address, 0) + 1
-        limits = self.limits
+        refusal = self._refusal(connection.address)
+        if refusal is None:  # who is refused is in nobody's way
+            self.per_address[connection.address] = self.per_address.get(connection.address, 0) + 1
+        return refusal
+
+    def _refusal(self, address: str) -> tuple[Reason, str] | None:
+        here, limits = self.per_address.get(address, 0), self.limits
         if len(self.driver.connections) > self.connections_max:
             return Reason.QUOTA_EXCEEDED, f"more than {self.connections_max} connections"
-        if limits.connections_per_address and here > limits.connections_per_address:
+        if limits.connections_per_address and here >= limits.connections_per_address:
             return Reason.CONNECTION_RATE_EXCEEDED, f"more than {limits.connections_per_address} from this address"
         if limits.connection_rate and not self._token():
             return Reason.CONNECTION_RATE_EXCEEDED, f"more than {limits.connection_rate} connections per second"
         return None
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there is not even room to refuse somebody politely."""
+        return len(self.driver.connections) > self.connections_max + REFUSED_MAX
 
     def _token(self) -> bool:
         now, rate = self.loop.time(), float(self.limits.connection_rate)
@@ -75,6 +86,8 @@ class Door:
         self.driver.counters.connections_closed += 1
         self.driver.connections.pop(connection.id, None)
         self.driver.changed()
+        if connection.refusal is not None:
+            return
         left = self.per_address[connection.address] - 1
         if left:
             self.per_address[connection.address] = left

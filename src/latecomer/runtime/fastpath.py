@@ -222,17 +222,13 @@ class FastPath:
                     count += 1
                     if first == PUBLISH_1:
                         ids.append(after_topic)
-                    at = end
                 elif first == PUBACK and c.ranges and (settled := self._settle(c, data, at, size)):
-                    at += 4 * settled
+                    end = at + 4 * settled
                 elif first == PINGREQ and end == body and not c.held and not general:
                     c.write(PINGRESP)
-                    at = end
-                else:
-                    self._odd(c, decode(first, data[body:end], c.version), general)
-                    at = end
-                    if not c.attached:
-                        return
+                elif not self._odd(c, decode(first, data[body:end], c.version), general):
+                    return
+                at = end
             if run is not None and not self._forward(c, data, start, at, count, run, kind, ids):
                 at = start
         except PacketError as error:
@@ -257,12 +253,14 @@ class FastPath:
             c.plans = {} if own else self.by_topic
         return c.plans
 
-    def _odd(self, c: Connection, packet: Packet, general: list[Packet]) -> None:
-        """A packet for the core, unless it is an acknowledgement of what the core has not sent."""
+    def _odd(self, c: Connection, packet: Packet, general: list[Packet]) -> bool:
+        """A packet for the core, unless it is an acknowledgement of what the core has not sent; whether the connection
+        stands."""
         if self.driver.full and type(packet) is Publish and (packet.qos or packet.retain):
             c.refuse_publication(packet)
-        elif not (c.ranges and type(packet) in ACKNOWLEDGEMENTS and self._settle_one(c, packet)):  # type: ignore[arg-type]
+        elif not (c.ranges and isinstance(packet, ACKNOWLEDGEMENTS) and self._settle_one(c, packet)):
             general.append(packet)
+        return c.attached
 
     def _to_core(self, c: Connection, packets: list[Packet]) -> list[Packet]:
         if packets and c.attached:

@@ -64,6 +64,10 @@ class Forms:
             return ACKS[4 * first - 4 : 4 * (first - 1 + len(ids))]
         return b"".join([b"\x40\x02" + data[at : at + 2] for at in ids])
 
+    def unwanted(self) -> bytes:
+        """The same with the reason that there are no matching subscribers (MQTT 5)."""
+        return b"".join([b"\x40\x03" + self.data[at : at + 2] + b"\x10" for at in self.ids])
+
     def _patched(self, id: int) -> bytes:
         out = bytearray(self.data)
         for at in self.ids:

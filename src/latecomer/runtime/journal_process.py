@@ -1,9 +1,10 @@
 """The process that writes a broker's event log: `python -m latecomer.runtime.journal_process`.
 
 Theory of operation. Standard input is a stream of frames, each a length and a message in MessagePack: first the orders,
-then batches of what the broker noted. Runs are opened, and become one line per topic for some milliseconds. Records are kept as they are until there are enough for a table, tables until
-there are enough rows or seconds for a segment. While the disk does not take it, nothing more is read: the pipe fills,
-and the broker drops what does not fit. What has become of everything is reported on standard output, line by line.
+then batches of what the broker noted. Runs are opened and merged: a line per topic for some milliseconds. Records are
+kept as they are until there are enough for a table, tables until there are enough rows or seconds for a segment. While
+the disk does not take it, nothing more is read: the pipe fills, and the broker drops what does not fit. What has become
+of everything is reported on standard output, line by line.
 
 The end of the input is the only end. A broker that was killed has left its last notes in the pipe, and they are still
 written; signals, which the terminal and the service manager send to everybody, are for the broker.
@@ -349,10 +350,10 @@ def serve(source: int, sink: int) -> int:
         came = frames.feed(data)
     segments = Segments(msgspec.msgpack.decode(came.pop(0), type=Orders), report)
     for frame in came:
-        segments.take(decode(frame))  # type: ignore[arg-type]
+        segments.take(decode(frame))
     for data in _chunks(source, segments):
         for frame in frames.feed(data):
-            segments.take(decode(frame))  # type: ignore[arg-type]
+            segments.take(decode(frame))
     return 0 if segments.finish() else 1
 
 

@@ -76,15 +76,97 @@ def live(seed: int, transcript: Transcript | None = None) -> Life:
     return _Chaos(seed, transcript).run()
 
 
-class _Chaos:
+class Faults:
+    """What can go wrong with brokers and the wires between them."""
+
+    random: Random
+    world: World
+    brokers: list[BrokerId]
+    transcript: Transcript | None
+    life: Life
+    _faults: dict[str, Callable[[], None]]
+
+    def _fault(self, kind: str) -> None:
+        self.life.faults += 1
+        self._faults[kind]()
+
+    def _time(self) -> int:
+        """Shorter or longer than the time a broken link is held."""
+        return self.random.choice((50_000, 300_000, SECOND_US, 2_050_000, 3 * SECOND_US, 6 * SECOND_US))
+
+    def _link(self) -> tuple[BrokerId, BrokerId]:
+        link = self.random.choice(self.world.topology.links)
+        return (link.a, link.b) if self.random.random() < 0.5 else (link.b, link.a)
+
+    def _say(self, text: str) -> None:
+        if self.transcript is not None:
+            self.transcript.say(self.world.now, text)
+
+    def _break(self) -> None:
+        (a, b), time, silently = self._link(), self._time(), self.random.random() < 0.5
+        self._say(f"fault: {a} - {b} breaks{' silently' if silently else ''} for {time} us")
+        self.world.break_wire(a, b, time, silently=silently)
+
+    def _blink(self) -> None:
+        """A connection that breaks again and again."""
+        a, b = self._link()
+        self._say(f"fault: {a} - {b} blinks")
+        for _ in range(self.random.randint(2, 6)):
+            self.world.at(self.world.now + self.random.randrange(SECOND_US), self.world.break_wire, a, b, 10_000)
+
+    def _partition(self) -> None:
+        side = self.random.sample(self.brokers, self.random.randint(1, max(1, len(self.brokers) // 2)))
+        time, silently = self._time(), self.random.random() < 0.5
+        self._say(f"fault: {' '.join(side)} cut off{' silently' if silently else ''} for {time} us")
+        self.world.partition(side, time, silently=silently)
+
+    def _crash(self, *, keeps_disk: bool = True) -> None:
+        world = self.world
+        for broker in self.random.sample(self.brokers, self.random.choice((1, 1, 1, min(3, len(self.brokers))))):
+            silently, time = self.random.random() < 0.3, self._time()
+            self._say(f"fault: {broker} crashes{'' if keeps_disk else ' and loses its disk'} for {time} us")
+            world.crash(broker, keeps_disk=keeps_disk, silently=silently)
+            world.at(world.now + time, world.start, broker)
+
+    def _lose_disk(self) -> None:
+        self._crash(keeps_disk=False)
+
+    def _pause(self) -> None:
+        broker, time = self.random.choice(self.brokers), self._time()
+        self._say(f"fault: {broker} pauses for {time} us")
+        self.world.pause(broker, time)
+
+    def _slow(self) -> None:
+        broker, step_us, time = self.random.choice(self.brokers), self.random.choice((500, 5_000, 20_000)), self._time()
+        self._say(f"fault: {broker} takes {step_us} us over each step for {time} us")
+        self.world.slow_down(broker, step_us)
+        self.world.at(self.world.now + time, self.world.slow_down, broker, 0)
+
+    def _stall(self) -> None:
+        (a, b), time = self._link(), self._time()
+        self._say(f"fault: {a} -> {b} stalls for {time} us")
+        self.world.stall(a, b, time)
+
+    def _deafen(self) -> None:
+        a, b = self._link()
+        self._say(f"fault: {b} hears nothing from {a}")
+        self.world.deafen(a, b)
+
+    def _slow_disk(self) -> None:
+        broker, disk_us = self.random.choice(self.brokers), self.random.choice((0, 1_000, 50_000, 300_000))
+        self._say(f"fault: the disk of {broker} takes {disk_us} us a write")
+        self.world.nodes[broker].disk_us = disk_us
+
+
+class _Chaos(Faults):
     """The run of one seed."""
 
     def __init__(self, seed: int, transcript: Transcript | None) -> None:
         self.transcript = transcript
         # Strings and tuples would be hashed by process; an integer seed is the same everywhere.
         self.random = random = Random(seed)
-        topology = _draw_topology(random)
-        settings = _draw_settings(random, topology)
+        topology = draw_topology(random)
+        settings = draw_settings(random, topology)
         jitter_us, jitter_shape = random.choice(JITTERS)
         self.world = World(
             topology,
@@ -235,29 +317,6 @@ class _Chaos:
     def _filter(self) -> Filter:
         return parse_filter(self.random.choice(FILTERS))
 
-    # -- faults --------------------------------------------------------------------------------------------------------
-
-    def _fault(self, kind: str) -> None:
-        self.life.faults += 1
-        self._faults[kind]()
-
-    def _time(self) -> int:
-        """Shorter or longer than the time a broken link is held."""
-        return self.random.choice((50_000, 300_000, SECOND_US, 2_050_000, 3 * SECOND_US, 6 * SECOND_US))
-
-    def _link(self) -> tuple[BrokerId, BrokerId]:
-        link = self.random.choice(self.world.topology.links)
-        return (link.a, link.b) if self.random.random() < 0.5 else (link.b, link.a)
-
-    def _say(self, text: str) -> None:
-        if self.transcript is not None:
-            self.transcript.say(self.world.now, text)
-
-    def _break(self) -> None:
-        (a, b), time, silently = self._link(), self._time(), self.random.random() < 0.5
-        self._say(f"fault: {a} - {b} breaks{' silently' if silently else ''} for {time} us")
-        self.world.break_wire(a, b, time, silently=silently)
-
     def _expire(self) -> None:
         """A link that comes back the moment it counts as down, while somebody publishes before, during and after."""
         a, b = self._link()
@@ -270,58 +329,8 @@ class _Chaos:
         for offset in (gap // 4, gap // 2, *range(gap, gap + 60_000, 4_000), gap + 300_000):
             self.world.at(self.world.now + offset, publish)
 
-    def _blink(self) -> None:
-        """A connection that breaks again and again."""
-        a, b = self._link()
-        self._say(f"fault: {a} - {b} blinks")
-        for _ in range(self.random.randint(2, 6)):
-            self.world.at(self.world.now + self.random.randrange(SECOND_US), self.world.break_wire, a, b, 10_000)
 
-    def _partition(self) -> None:
-        side = self.random.sample(self.brokers, self.random.randint(1, max(1, len(self.brokers) // 2)))
-        time, silently = self._time(), self.random.random() < 0.5
-        self._say(f"fault: {' '.join(side)} cut off{' silently' if silently else ''} for {time} us")
-        self.world.partition(side, time, silently=silently)
-
-    def _crash(self, *, keeps_disk: bool = True) -> None:
-        world = self.world
-        for broker in self.random.sample(self.brokers, self.random.choice((1, 1, 1, min(3, len(self.brokers))))):
-            silently, time = self.random.random() < 0.3, self._time()
-            self._say(f"fault: {broker} crashes{'' if keeps_disk else ' and loses its disk'} for {time} us")
-            world.crash(broker, keeps_disk=keeps_disk, silently=silently)
-            world.at(world.now + time, world.start, broker)
-
-    def _lose_disk(self) -> None:
-        self._crash(keeps_disk=False)
-
-    def _pause(self) -> None:
-        broker, time = self.random.choice(self.brokers), self._time()
-        self._say(f"fault: {broker} pauses for {time} us")
-        self.world.pause(broker, time)
-
-    def _slow(self) -> None:
-        broker, step_us, time = self.random.choice(self.brokers), self.random.choice((500, 5_000, 20_000)), self._time()
-        self._say(f"fault: {broker} takes {step_us} us over each step for {time} us")
-        self.world.slow_down(broker, step_us)
-        self.world.at(self.world.now + time, self.world.slow_down, broker, 0)
-
-    def _stall(self) -> None:
-        (a, b), time = self._link(), self._time()
-        self._say(f"fault: {a} -> {b} stalls for {time} us")
-        self.world.stall(a, b, time)
-
-    def _deafen(self) -> None:
-        a, b = self._link()
-        self._say(f"fault: {b} hears nothing from {a}")
-        self.world.deafen(a, b)
-
-    def _slow_disk(self) -> None:
-        broker, disk_us = self.random.choice(self.brokers), self.random.choice((0, 1_000, 50_000, 300_000))
-        self._say(f"fault: the disk of {broker} takes {disk_us} us a write")
-        self.world.nodes[broker].disk_us = disk_us
-
-
-def _draw_topology(random: Random) -> Topology:
+def draw_topology(random: Random) -> Topology:
     size = random.choice((3, 4, 5, 6, 8, 10, 12)) if random.random() < 0.9 else random.randint(13, 30)
     kind = random.randrange(6)
     latency_us = random.choice((100, 1_000, 10_000))
@@ -339,7 +348,7 @@ def _draw_topology(random: Random) -> Topology:
     return generators.random_connected(size, extra, random, latency_us=latency_us)
 
 
-def _draw_settings(random: Random, topology: Topology) -> BrokerSettings:
+def draw_settings(random: Random, topology: Topology) -> BrokerSettings:
     strategy = random.choice((Forwarding, Hierarchy))
     root = random.choice((None, random.choice(topology.ids())))
     routing: Routing = strategy(covering=random.random() < 0.7, advertisements=random.random() < 0.4, root=root)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from latecomer.messages.link import LinkMessage
 from latecomer.messages.mqtt import (
     NONE,
     V5,
@@ -36,6 +37,8 @@ from latecomer.messages.mqtt import (
 )
 from latecomer.model.filters import Filter
 from latecomer.model.ids import BrokerId, ClientId, Instant, Number
+from latecomer.model.record import Record
+from latecomer.sim.disk import Disk
 from latecomer.sim.mqtt_pipes import Pipe, Pipes
 from latecomer.sim.transcript import Transcript
 from latecomer.sim.world import World
@@ -122,8 +125,8 @@ class MqttClient:
     """Packet ids of QoS 2 deliveries that the broker has not released."""
     receive_max: int = 65_535
     server_max: int = 65_535
-    unacknowledged: int = 0
-    """Deliveries on this connection that it has not answered for good."""
+    unacknowledged: dict[int, None] = field(default_factory=dict)
+    """Packet ids of deliveries on this connection that it has not answered for good."""
     acks: int = 0
     acks_at: Instant = 0
     last_id: int = 0
@@ -141,7 +144,9 @@ class MqttClient:
 
     def busy(self) -> bool:
         """Whether something it wants has not happened yet."""
-        if self.online != self.connected or self.waiting or self.outgoing or self.asked or self.acks:
+        if self.online != self.connected or (self.pipe is not None and self.pipe.cut):
+            return True
+        if self.waiting or self.outgoing or self.asked or self.acks:
             return True
         return bool(self.incoming) or any(wish.leaving or not wish.granted for wish in self.wishes.values())
 
@@ -152,7 +157,7 @@ class MqttWitness(Protocol):
     def violate(self, promise: str, detail: str) -> None: ...
     def asked(self, client: MqttClient, wish: Wish) -> None: ...
     def withdrew(self, client: MqttClient, wish: Wish) -> None: ...
-    def sent(self, client: MqttClient, publication: Publication) -> None: ...
+    def published(self, client: MqttClient, publication: Publication) -> None: ...
     def accepted(self, client: MqttClient, publication: Publication) -> None: ...
     def received(self, client: MqttClient, packet: Publish) -> None: ...
     def welcomed(self, client: MqttClient, pipe: Pipe, present: bool) -> None: ...
@@ -242,8 +247,9 @@ class MqttClients:
     def _will(self, client: MqttClient) -> Will:
         random = self.world.random
         token = f"{client.id}:will{self.pipes.next_number}"
-        publication = Publication(token, client.id, 0, f"will/{client.id}/{self.pipes.next_number}", random.choice((0, 1, 2)))
-        self.witness.sent(client, publication)
+        topic = f"will/{client.id}/{self.pipes.next_number}"
+        publication = Publication(token, client.id, 0, topic, random.choice((0, 1, 2)))
+        self.witness.published(client, publication)
         delay_s = random.choice((None, 1, 2)) if client.version == V5 else None
         payload = publication.packet(0, dup=False).payload
         return Will(publication.topic, payload, publication.qos, False, Properties(will_delay_s=delay_s))
@@ -277,7 +283,8 @@ class MqttClients:
             self.witness.violate("refused", f"{client.id} was refused: {packet.properties.reason_string}")
             return
         assert client.pipe is not None
-        client.connected, client.unanswered, client.unacknowledged = True, False, 0
+        client.connected, client.unanswered = True, False
+        client.unacknowledged.clear()
         client.server_max = packet.properties.receive_maximum or 65_535
         self.witness.welcomed(client, client.pipe, packet.session_present)
         if not packet.session_present:
@@ -303,7 +310,7 @@ class MqttClients:
     def _pump(self, client: MqttClient) -> None:
         while client.connected and client.waiting and len(client.outgoing) < client.server_max:
             publication = client.waiting.popleft()
-            self.witness.sent(client, publication)
+            self.witness.published(client, publication)
             id = 0
             if publication.qos:
                 id = client.free_id()
@@ -348,9 +355,9 @@ class MqttClients:
         if not packet.qos:
             self.witness.received(client, packet)
             return
-        client.unacknowledged += 1
-        if client.unacknowledged > client.receive_max:  # [MQTT-3.3.4-9]
-            self.witness.violate("quota", f"{client.id} got {client.unacknowledged} at once, takes {client.receive_max}")
+        client.unacknowledged[packet.packet_id] = None
+        if (count := len(client.unacknowledged)) > client.receive_max:  # [MQTT-3.3.4-9]
+            self.witness.violate("quota", f"{client.id} got {count} at once, takes {client.receive_max}")
         if packet.qos == 1:
             self.witness.received(client, packet)
             self._acknowledge(client, Puback(packet.packet_id))
@@ -366,17 +373,17 @@ class MqttClients:
         client.incoming.pop(packet.packet_id, None)
         self._acknowledge(client, Pubcomp(packet.packet_id))
 
-    def _acknowledge(self, client: MqttClient, packet: Packet) -> None:
+    def _acknowledge(self, client: MqttClient, packet: Puback | Pubrec | Pubcomp) -> None:
         """[MQTT-4.6.0-2 to -4] In the order of what it answers, when the client gets round to it."""
         client.acks_at = max(client.acks_at, self.world.now + self.world.random.randint(0, client.think_us))
         client.acks += 1
         self.world.at(client.acks_at, self._acknowledge_now, client, client.pipe, packet)
 
-    def _acknowledge_now(self, client: MqttClient, pipe: Pipe, packet: Packet) -> None:
+    def _acknowledge_now(self, client: MqttClient, pipe: Pipe, packet: Puback | Pubrec | Pubcomp) -> None:
         if client.pipe is pipe:
             client.acks -= 1
             if type(packet) is not Pubrec:
-                client.unacknowledged = max(0, client.unacknowledged - 1)
+                client.unacknowledged.pop(packet.packet_id, None)
             self._send(client, packet)
 
     # -- subscriptions -----------------------------------------------------------------------------------------------
@@ -416,6 +423,15 @@ class MqttClients:
                 del client.wishes[text]
 
     # -- the world ---------------------------------------------------------------------------------------------------
+
+    def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None:
+        self.pipes.broker_crashed(broker)
+
+    def noted(self, record: Record) -> None:
+        """Clients do not read logs."""
+
+    def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None:
+        """Nor what brokers tell one another."""
 
     def idle(self) -> bool:
         """Whether every client has what it wants."""

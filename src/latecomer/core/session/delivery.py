@@ -41,7 +41,6 @@ from latecomer.messages.mqtt import (
     Reason,
 )
 from latecomer.model.event import Event, Value
-from latecomer.model.filters import filter_matches
 from latecomer.model.record import Kind
 
 GRADES_MAX = 4096
@@ -310,11 +309,7 @@ class Deliveries:
 
 
 def _grade(session: Session, topic: str, attributes: Mapping[str, Value], *, echo: bool = False) -> Grade | None:
-    matching = [
-        sub
-        for sub in session.subscriptions.values()
-        if not sub.group and not (echo and sub.no_local) and filter_matches(sub.filter, topic, attributes)
-    ]
+    matching = [sub for sub in session.matching(topic, attributes) if not (echo and sub.no_local)]
     if not matching:
         return None
     return Grade(

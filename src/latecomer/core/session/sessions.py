@@ -147,12 +147,16 @@ class Sessions:
         now = self.orders.now
         while self.timers and self.timers[0][0] <= now:
             _, _, session = heappop(self.timers)
-            if self.by_client.get(session.client) is not session or session.connection:
-                continue
-            if session.will_due is not None and session.will_due <= now:
-                self._publish_will(session)
-            if session.ends_at is not None and session.ends_at <= now:
-                self._end(session, "expired")
+            if self.by_client.get(session.client) is session and not session.connection:
+                self._keep_time(session)
+
+    def _keep_time(self, session: Session) -> None:
+        """Do what is due for a session that is away."""
+        now = self.orders.now
+        if session.will_due is not None and session.will_due <= now:
+            self._publish_will(session)
+        if session.ends_at is not None and session.ends_at <= now:
+            self._end(session, "expired")
 
     def due(self) -> Instant | None:
         return self.timers[0][0] if self.timers else None
@@ -165,6 +169,8 @@ class Sessions:
             assert isinstance(row, SessionRow)
             session = Session(str(client), row.user, row.version, row.expiry_s, will=row.will, stored=True)
             session.away_since = row.away_since_us or now
+            if not row.away_since_us:
+                self._store(session)  # another crash must not give it, or its will, more time
             self._enter(session)
             for subscription in subscriptions.get(session.client, {}).values():
                 assert isinstance(subscription, Subscription)
@@ -183,6 +189,9 @@ class Sessions:
         client = self._client_id(fact)
         self._check(fact, client)
         session = self.by_client.get(client)
+        if session is not None and not session.connection:
+            self._keep_time(session)  # a broker that was stopped or dead may hear of the client before its alarms
+            session = self.by_client.get(client)
         if session is not None:
             if session.user != fact.user:  # bad input 21
                 raise Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, "this client id belongs to somebody else")

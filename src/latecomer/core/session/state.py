@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 import msgspec
 
+from latecomer.core.index import FilterIndex
 from latecomer.messages.mqtt import V5, Puback, Pubcomp, Pubrec, Will
-from latecomer.model.event import Event, Qos
+from latecomer.model.event import Event, Qos, Value
 from latecomer.model.filters import Filter
 from latecomer.model.ids import ClientId, Instant, Number
 
@@ -151,10 +153,13 @@ class Session:
     aliases: dict[int, str] = field(default_factory=dict)
     grades: dict[str, Grade | None] = field(default_factory=dict)
     """By topic, where no content decides; void when a subscription changes."""
-    picky: bool = False
-    """Some subscription looks at the content."""
-    no_local: bool = False
-    """Some subscription does not want the client's own publications."""
+    picky: int = 0
+    """Subscriptions that look at the content."""
+    no_local: int = 0
+    """Subscriptions that do not want the client's own publications."""
+    wishes: dict[Filter, dict[str, Subscription]] = field(default_factory=dict)
+    """Subscriptions that are not shared, by what they ask for, and an index of that."""
+    index: FilterIndex = field(default_factory=FilterIndex)
     dropped: int = 0
 
     @property
@@ -165,7 +170,39 @@ class Session:
     def row(self) -> SessionRow:
         return SessionRow(self.user, self.version, self.expiry_s, self.away_since, self.will)
 
-    def subscriptions_changed(self) -> None:
+    def enter(self, subscription: Subscription) -> None:
+        """Add a subscription, or put it in the place of one of the same text."""
+        before = self.subscriptions.get(subscription.text)
+        if before is not None:
+            self.leave(before)
+        self.subscriptions[subscription.text] = subscription
         self.grades.clear()
-        self.no_local = any(sub.no_local for sub in self.subscriptions.values())
-        self.picky = any(sub.filter.where is not None for sub in self.subscriptions.values() if not sub.group)
+        self.no_local += subscription.no_local
+        if subscription.group:
+            return
+        filter = subscription.filter
+        self.picky += filter.where is not None
+        if filter not in self.wishes:
+            self.wishes[filter] = {}
+            self.index.add(filter)
+        self.wishes[filter][subscription.text] = subscription
+
+    def leave(self, subscription: Subscription) -> None:
+        """Take a subscription away."""
+        del self.subscriptions[subscription.text]
+        self.grades.clear()
+        self.no_local -= subscription.no_local
+        if subscription.group:
+            return
+        filter = subscription.filter
+        self.picky -= filter.where is not None
+        del self.wishes[filter][subscription.text]
+        if not self.wishes[filter]:
+            del self.wishes[filter]
+            self.index.remove(filter)
+
+    def matching(self, topic: str, attributes: Mapping[str, Value]) -> Iterator[Subscription]:
+        """The subscriptions that ask for an event, but for shared ones."""
+        for filter in self.index.match(topic):
+            if filter.where is None or filter.where.matches(attributes):
+                yield from self.wishes[filter].values()

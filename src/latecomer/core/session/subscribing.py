@@ -7,6 +7,7 @@ the topic filter (3.1.1): architecture §4.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from latecomer.core.attributes import attributes_of
 from latecomer.core.clients import Clients
@@ -29,12 +30,22 @@ from latecomer.messages.mqtt import (
     Unsuback,
     Unsubscribe,
 )
+from latecomer.model.content import Conjunction
 from latecomer.model.errors import FilterError
 from latecomer.model.filters import Filter, filter_matches, make_filter, parse_filter
 from latecomer.model.record import Kind
 
 SHARE = "$share/"
 GRANTED = (Reason.SUCCESS, Reason.GRANTED_QOS_1, Reason.GRANTED_QOS_2)
+
+
+@lru_cache(maxsize=64)
+def _content(text: str) -> Conjunction | FilterError | None:
+    """A content filter, or what is wrong with it; read once for a packet with a thousand topic filters."""
+    try:
+        return make_filter("any", text).where
+    except FilterError as error:
+        return error
 
 
 class Refused(Exception):
@@ -65,13 +76,14 @@ class Subscribing:
         problems: list[str] = []
         retained: dict[str, Subscription] = {}  # once per packet, however often it names the same filter
         refused_as: dict[Reason, list[str]] = {}
-        for request in packet.requests:
+        for request in packet.requests[: self.limits.subscriptions_per_client]:
             try:
                 subscription = self._read(session, request, packet.properties)
                 self._permit(session, subscription)
             except Refused as refused:
                 reasons.append(refused.reason)
-                problems.append(f"{request.filter[:80]}: {refused.problem}")
+                if len(problems) < 10:
+                    problems.append(f"{request.filter[:80]}: {refused.problem}")
                 refused_as.setdefault(refused.reason, []).append(request.filter)
                 continue
             known = subscription.text in session.subscriptions
@@ -82,6 +94,11 @@ class Subscribing:
                 request.retain_handling == 0 or (request.retain_handling == 1 and not known)
             ):
                 retained[subscription.text] = subscription
+        surplus = packet.requests[len(reasons) :]
+        if surplus:  # bad input 8: no client can have as many, so they are not worth a look
+            reasons += [Reason.QUOTA_EXCEEDED] * len(surplus)
+            refused_as.setdefault(Reason.QUOTA_EXCEEDED, []).extend(request.filter for request in surplus)
+            problems.append(f"a client has at most {self.limits.subscriptions_per_client} subscriptions")
         for reason, texts in refused_as.items():  # one line for a packet, which may have a hundred thousand filters
             detail = f"{reason.name.lower()}: {len(texts)} of {len(packet.requests)} subscriptions"
             self.orders.note(Kind.REFUSED, client=session.client, filter=texts[0], count=len(texts), detail=detail)
@@ -146,7 +163,10 @@ class Subscribing:
             return parse_filter(text)
         for name, content in properties.user:
             if name == "filter":
-                return make_filter(text, content)
+                where = _content(content)
+                if isinstance(where, FilterError):
+                    raise where
+                return Filter(text, where)
         return Filter(text)
 
     @staticmethod
@@ -182,8 +202,7 @@ class Subscribing:
         if before is not None and (before.filter, before.group) != (subscription.filter, subscription.group):
             self.leave(session, before)
             before = None
-        session.subscriptions[subscription.text] = subscription
-        session.subscriptions_changed()
+        session.enter(subscription)
         if session.durable and stored:
             self.orders.writes.append(Put("subscriptions", session.client, subscription.text, subscription))
         if before is not None:
@@ -200,16 +219,13 @@ class Subscribing:
 
     def leave(self, session: Session, subscription: Subscription) -> None:
         """Remove a subscription."""
-        del session.subscriptions[subscription.text]
-        session.subscriptions_changed()
+        session.leave(subscription)
         if session.durable:
             self.orders.writes.append(Drop("subscriptions", session.client, subscription.text))
         self.orders.note(Kind.UNSUBSCRIBED, client=session.client, filter=subscription.text)
         clients, filter = self.clients, subscription.filter
-        if any(
-            other.filter == filter and other.group == subscription.group for other in session.subscriptions.values()
-        ):
-            return  # the same in other words
+        if self._in_other_words(session, subscription):
+            return
         if subscription.group:
             if self.shares.leave((subscription.group, filter), session.client):
                 clients.shared[filter] -= 1
@@ -220,6 +236,16 @@ class Subscribing:
             if not clients.subscribers[filter]:
                 del clients.subscribers[filter]
         clients.uninterested(filter)
+
+    @staticmethod
+    def _in_other_words(session: Session, subscription: Subscription) -> bool:
+        """Whether the client asks for the same by another text as well."""
+        if not subscription.group:
+            return subscription.filter in session.wishes
+        return any(
+            other.group == subscription.group and other.filter == subscription.filter
+            for other in session.subscriptions.values()
+        )
 
     def recheck(self, session: Session) -> None:
         """Bad input 19: take back what the rules no longer allow."""

@@ -1,0 +1,279 @@
+"""Chaos with MQTT clients: sessions, QoS 1 and 2, wills, retained messages and shared subscriptions under faults.
+
+Life is as in `chaos`: brokers start, clients join and subscribe, then come faults while clients publish and change
+their minds, then everything is healed and the network must become quiet, complete and right. In addition connections
+of clients break at any moment. Disks are kept: with its disk a broker loses its sessions, and nothing can be promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from latecomer.core.session.limits import SessionLimits
+from latecomer.messages.mqtt import V5, V311, Disconnect, Properties, Reason
+from latecomer.model import topology_generators as generators
+from latecomer.model.filters import parse_filter
+from latecomer.model.topology import Topology
+from latecomer.sim.chaos import JITTERS, LIVENESS_US, SECOND_US, Faults, Life, draw_settings
+from latecomer.sim.mqtt_checkers import Ledger, MqttTables, check_session_bounds
+from latecomer.sim.mqtt_clients import NEVER_S, MqttClient, MqttClients, Publication, Wish
+from latecomer.sim.transcript import Transcript
+from latecomer.sim.world import World
+
+TOPICS = ("a", "a/b", "a/c", "b/x", "b/x/y")
+RETAINED_TOPICS = ("r/1", "r/2", "r/2/x")
+SHARED_TOPICS = ("s/1", "s/2")
+FILTERS = ("a/#", "a/+", "a/b", "a", "b/#", "+/x", "b/+/y", "a/# ? v > 5", "r/#", "r/+", "r/2", "will/#", "will/+/+")
+GROUPS = ("$share/g/s/#", "$share/g/s/1", "$share/h/s/+", "$share/h/s/#")
+
+
+def live_mqtt(seed: int, transcript: Transcript | None = None) -> Life:
+    """Live one life. The same seed is the same life, byte for byte, in any process."""
+    return MqttChaos(seed, transcript).run()
+
+
+class MqttChaos(Faults):
+    """The run of one seed."""
+
+    def __init__(self, seed: int, transcript: Transcript | None) -> None:
+        self.transcript = transcript
+        self.random = random = Random(seed)
+        topology = _draw_topology(random)
+        settings = draw_settings(random, topology)
+        jitter_us, jitter_shape = random.choice(JITTERS)
+        self.world = World(
+            topology,
+            settings,
+            random,
+            jitter_us=jitter_us,
+            jitter_shape=jitter_shape,
+            disk_us=random.choice((0, 200, 4_000)),
+            limits=_draw_limits(random),
+        )
+        self.ledger = Ledger(self.world)
+        self.clients = MqttClients(self.world, self.ledger, transcript)
+        self.ledger.stays.told = self.clients.pipes.told
+        self.tables = MqttTables(self.world, self.clients, self.ledger)
+        self.world.observers += [self.ledger, self.clients]
+        if transcript is not None:
+            self.world.observers.append(transcript)
+        self.brokers = list(topology.ids())
+        text = f"{len(self.brokers)} brokers, {len(topology.links)} links, {settings.routing}, mqtt"
+        self.life = Life(seed, text)
+        self._faults: dict[str, Callable[[], None]] = {
+            "cut": self._cut,
+            "flutter": self._flutter,
+            "storm": self._storm,
+            "blackout": self._blackout,
+            "break": self._break,
+            "blink": self._blink,
+            "partition": self._partition,
+            "crash": self._crash,
+            "pause": self._pause,
+            "stall": self._stall,
+            "deafen": self._deafen,
+            "slow disk": self._slow_disk,
+            "slow": self._slow,
+        }
+
+    # -- the life ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> Life:
+        random, life, ledger = self.random, self.life, self.ledger
+        self.world.start_all()
+        for number in range(random.randint(3, 4 + len(self.brokers))):
+            self._join(f"c{number}")
+        self._settle()
+        for _ in range(random.choice((1, 1, 2, 3))):
+            if ledger.violations:
+                break
+            self._round()
+            self._settle()
+        life.violations = ledger.violations
+        life.accepted = ledger.accepted_count
+        life.deliveries = ledger.deliveries
+        life.excused = ledger.excused
+        life.dropped = ledger.dropped
+        life.refusals = self.clients.refusals
+        life.frames = sum(self.world.counts.values())
+        return life
+
+    def _join(self, id: str) -> None:
+        random = self.random
+        version = random.choice((V5, V5, V311))
+        expiry_s = random.choice((0, 1, 3, NEVER_S, NEVER_S, NEVER_S, NEVER_S))
+        if version == V311 and expiry_s:
+            expiry_s = NEVER_S
+        client = MqttClient(
+            id,
+            random.choice(self.brokers),
+            version,
+            expiry_s,
+            willing=random.random() < 0.4,
+            think_us=random.choice((0, 0, 2_000, 50_000)),
+        )
+        self.clients.join(client)
+        for _ in range(random.choice((0, 1, 1, 2, 3))):
+            self.clients.subscribe(client, self._wish(client, random.choice(FILTERS)))
+        if random.random() < 0.4:
+            self.clients.subscribe(client, self._wish(client, random.choice(GROUPS)))
+
+    def _wish(self, client: MqttClient, text: str) -> Wish:
+        random = self.random
+        group, inner = "", text
+        if text.startswith("$share/"):
+            _, group, inner = text.split("/", 2)
+        filter = parse_filter(inner)
+        if client.version == V5:  # there the content is in a property
+            text = text.partition(" ? ")[0]
+        options = [random.random() < 0.3 for _ in range(2)]
+        return Wish(
+            text,
+            filter,
+            random.choice((0, 1, 2, 2)),
+            group,
+            no_local=options[0] and not group and client.version == V5,
+            retain_as_published=options[1] and client.version == V5,
+            retain_handling=random.choice((0, 0, 1, 2)) if client.version == V5 else 0,
+            id=random.choice((0, 7)) if client.version == V5 else 0,
+        )
+
+    def _round(self) -> None:
+        random, world = self.random, self.world
+        span = random.randint(SECOND_US, 5 * SECOND_US)
+        for _ in range(random.choice((10, 30, 60))):
+            world.at(world.now + random.randrange(span), self._publish)
+        for _ in range(random.choice((0, 3, 8))):
+            world.at(world.now + random.randrange(span), self._change_mind)
+        kinds = random.sample(list(self._faults), random.randint(1, 4))
+        for _ in range(random.randint(1, 8)):
+            world.at(world.now + random.randrange(span), self._fault, random.choice(kinds))
+        for _ in range(4):
+            world.run(world.now + span // 4)
+            check_session_bounds(world, self.ledger)
+
+    def _settle(self) -> None:
+        """Heal, and demand that the network becomes quiet, complete and right."""
+        world, ledger = self.world, self.ledger
+        self._say("every fault is taken back")
+        world.heal()
+        for client in self.clients.clients.values():
+            self.clients.come_back(client)
+        healed = world.now
+        while not (self.tables.quiet() and ledger.outstanding() == 0):
+            if world.now - healed >= LIVENESS_US:
+                break
+            world.run(world.now + 100_000)
+        if not self.tables.quiet():
+            ledger.violate("liveness", f"not quiet {LIVENESS_US // SECOND_US} s after the last fault")
+        else:
+            self.life.quiet_after_us = max(self.life.quiet_after_us, world.now - healed)
+            self.tables.check_tables()
+            self.tables.check_disk()
+            ledger.check_retained()
+            ledger.stays.check_wills()
+        ledger.check_all_delivered()
+        check_session_bounds(world, ledger)
+        ledger.settle(self.clients)
+
+    # -- what clients do ---------------------------------------------------------------------------------------------
+
+    def _client(self) -> MqttClient:
+        return self.random.choice(list(self.clients.clients.values()))
+
+    def _publish(self) -> None:
+        random, client = self.random, self._client()
+        topic = random.choice(random.choice((TOPICS, TOPICS, RETAINED_TOPICS, SHARED_TOPICS)))
+        retain = topic.startswith("r/")
+        for _ in range(random.choice((1, 1, 1, 2, 6))):
+            client.published += 1
+            publication = Publication(
+                f"{client.id}:{client.published}",
+                client.id,
+                client.published,
+                topic,
+                random.choice((0, 1, 1, 2, 2)),
+                retain,
+                random.randrange(10),
+                deletes=retain and client.version == V5 and random.random() < 0.3,
+                expiry_s=1 if not retain and client.version == V5 and random.random() < 0.05 else None,
+            )
+            self.clients.publish(client, publication)
+
+    def _change_mind(self) -> None:
+        random, client = self.random, self._client()
+        dice = random.random()
+        if dice < 0.4:
+            self.clients.subscribe(client, self._wish(client, random.choice(FILTERS)))
+        elif dice < 0.6:
+            wished = [text for text, wish in client.wishes.items() if not wish.leaving]
+            if wished:
+                self.clients.unsubscribe(client, random.choice(wished))
+        elif not client.online:
+            self.clients.come_back(client)
+        else:
+            self.clients.leave(client, self._goodbye(client))
+
+    def _goodbye(self, client: MqttClient) -> Disconnect | None:
+        random = self.random
+        if random.random() < 0.3:
+            return None
+        if client.version != V5:
+            return Disconnect()
+        reason = random.choice((Reason.SUCCESS, Reason.SUCCESS, Reason.DISCONNECT_WITH_WILL))
+        if client.expiry_s not in (0, NEVER_S) and random.random() < 0.2:
+            return Disconnect(reason, Properties(session_expiry_s=0))
+        return Disconnect(reason)
+
+    # -- faults of clients' connections --------------------------------------------------------------------------------
+
+    def _cut(self) -> None:
+        client = self._client()
+        if client.pipe is not None:
+            self._say(f"fault: the connection of {client.id} breaks")
+            self.clients.pipes.break_(client.pipe)
+
+    def _flutter(self) -> None:
+        """One client whose connection breaks again and again."""
+        client = self._client()
+        self._say(f"fault: the connection of {client.id} flutters")
+        for _ in range(self.random.randint(2, 8)):
+            self.world.at(self.world.now + self.random.randrange(SECOND_US), self._cut_again, client)
+
+    def _cut_again(self, client: MqttClient) -> None:
+        if client.pipe is not None:
+            self.clients.pipes.break_(client.pipe)
+
+    def _storm(self) -> None:
+        """All clients of one broker lose their connections."""
+        broker = self.random.choice(self.brokers)
+        self._say(f"fault: all connections to {broker} break")
+        for client in self.clients.clients.values():
+            if client.broker == broker:
+                self._cut_again(client)
+
+    def _blackout(self) -> None:
+        """All brokers crash at once."""
+        self._say("fault: all brokers crash")
+        for broker in self.brokers:
+            self.world.crash(broker)
+            self.world.at(self.world.now + self._time(), self.world.start, broker)
+
+
+def _draw_topology(random: Random) -> Topology:
+    size = random.choice((2, 3, 3, 4, 5, 6))
+    latency_us = random.choice((100, 1_000, 10_000))
+    if size == 2 or random.random() < 0.3:
+        return generators.line(size, latency_us=latency_us)
+    if random.random() < 0.5:
+        return generators.ring(size, latency_us=latency_us)
+    return generators.random_tree(size, random, latency_us=latency_us)
+
+
+def _draw_limits(random: Random) -> SessionLimits:
+    return SessionLimits(
+        receive_maximum=random.choice((1, 3, 20, 1024)),
+        inflight=random.choice((1, 2, 10, 1024)),
+        queue_messages=random.choice((10_000,) * 7 + (6,)),
+    )

@@ -1,0 +1,417 @@
+"""What MQTT clients are promised, checked from outside.
+
+*Ledger* is the delivery oracle: what a publisher was told is taken reaches every durable session whose subscription the
+whole network knew of, in order, with QoS 2 once; one member of each group; nobody who did not ask. `MqttTables`
+compares tables, and what stands on disk, with what follows from the clients' wishes. Sessions and wills: `mqtt_stays`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from latecomer.core.broker import Broker
+from latecomer.messages.link import LinkMessage
+from latecomer.messages.mqtt import V5, Publish
+from latecomer.model.event import Value
+from latecomer.model.filters import Filter, filter_matches
+from latecomer.model.ids import BrokerId, ClientId, Instant
+from latecomer.model.record import Kind, Record
+from latecomer.sim.checkers import Agreement, Promises, Violation
+from latecomer.sim.clients import SimClients
+from latecomer.sim.disk import Disk
+from latecomer.sim.mqtt_clients import NEVER_S, MqttClient, MqttClients, Publication, Wish
+from latecomer.sim.mqtt_pipes import Pipe
+from latecomer.sim.mqtt_stays import Stays
+from latecomer.sim.world import World
+
+RETAINED = "r/"
+"""Topics on which everything is retained, and nothing elsewhere."""
+SHARED = "s/"
+"""Topics that only groups subscribe to."""
+SAME_INSTANT_US = 100
+"""Retained publications closer together than this may be stamped in another order."""
+
+GroupKey = tuple[str, Filter]
+
+
+@dataclass(slots=True)
+class _Receiver:
+    """What one client was promised and what it got."""
+
+    settled: dict[str, Wish] = field(default_factory=dict)
+    """Subscriptions that the whole network has heard of."""
+    ever: dict[tuple[Filter, bool], int] = field(default_factory=dict)
+    """Whatever was asked for, alone or with a group, and the highest QoS."""
+    copies: Counter[Filter] = field(default_factory=Counter)
+    """How often retained messages were asked for."""
+    owed: dict[str, Publication] = field(default_factory=dict)
+    got: Counter[str] = field(default_factory=Counter)
+    got_once: Counter[str] = field(default_factory=Counter)
+    """With QoS 2."""
+    newest: dict[tuple[ClientId, str, int, int], int] = field(default_factory=dict)
+    reads_properties: bool = True
+    """Without them a deletion does not say whose it is."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """The members of a group and what they got together."""
+
+    members: dict[ClientId, int] = field(default_factory=dict)
+    """Who was ever asked to be one, and the lowest QoS."""
+    settled: bool = False
+    """The whole network knows its members, they outlive everything, and nobody came or went since."""
+    owed: dict[str, Publication] = field(default_factory=dict)
+    got: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Witness of the clients and observer of the world."""
+
+    world: World
+    violations: list[Violation] = field(default_factory=list)
+    publications: dict[str, Publication] = field(default_factory=dict)
+    sent_at: dict[str, Instant] = field(default_factory=dict)
+    drops: dict[tuple[ClientId, str], Instant] = field(default_factory=dict)
+    """When something on a topic was last dropped, for a client or, without one, for all."""
+    accepted_count: int = 0
+    deliveries: int = 0
+    repeats: int = 0
+    excused: int = 0
+    dropped: int = 0
+    stays: Stays = field(init=False)
+    retained: dict[str, list[tuple[Instant, str]]] = field(default_factory=dict)
+    """By topic, when what was retained, as noted."""
+    _receivers: dict[ClientId, _Receiver] = field(default_factory=dict)
+    _groups: dict[GroupKey, _Group] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.stays = Stays(self.violate)
+
+    def _of(self, client: ClientId) -> _Receiver:
+        return self._receivers.setdefault(client, _Receiver())
+
+    def violate(self, promise: str, detail: str) -> None:
+        self.violations.append(Violation(self.world.now, promise, detail))
+
+    # -- witness: wishes -----------------------------------------------------------------------------------------------
+
+    def asked(self, client: MqttClient, wish: Wish) -> None:
+        receiver = self._of(client.id)
+        receiver.reads_properties = client.version == V5
+        key = (wish.filter, bool(wish.group))
+        receiver.ever[key] = max(wish.qos, receiver.ever.get(key, 0))
+        receiver.copies[wish.filter] += 1
+        self._unsettle(client, wish)
+        if wish.group:
+            group = self._groups.setdefault((wish.group, wish.filter), _Group())
+            group.members[client.id] = min(wish.qos, group.members.get(client.id, 2))
+
+    def withdrew(self, client: MqttClient, wish: Wish) -> None:
+        self._unsettle(client, wish)
+
+    def _unsettle(self, client: MqttClient, wish: Wish) -> None:
+        """From now on nothing is promised by it."""
+        receiver = self._of(client.id)
+        receiver.settled.pop(wish.text, None)
+        for token, publication in list(receiver.owed.items()):
+            if not _quality(receiver, client.id, publication):
+                del receiver.owed[token]
+                self.excused += 1
+        if wish.group and (group := self._groups.get((wish.group, wish.filter))) is not None:
+            self._unsettle_group(group)
+
+    def _unsettle_group(self, group: _Group) -> None:
+        """Whoever leaves takes along what waits for it [MQTT-4.8.2-4]."""
+        group.settled = False
+        self.excused += len(group.owed)
+        group.owed.clear()
+
+    def settle(self, clients: MqttClients) -> None:
+        """The network is quiet and all clients have what they want: from now on it is promised."""
+        for group in self._groups.values():
+            group.settled = False
+        fleeting: dict[GroupKey, None] = {}
+        for client in clients.clients.values():
+            if client.durable:
+                wishes = {text: wish for text, wish in client.wishes.items() if not wish.group}
+                self._of(client.id).settled = wishes
+            for wish in client.wishes.values():
+                if wish.group:
+                    self._groups[wish.group, wish.filter].settled = True
+                    if client.expiry_s != NEVER_S:
+                        fleeting[wish.group, wish.filter] = None
+        for key in fleeting:
+            self._groups[key].settled = False
+
+    # -- witness: publications -----------------------------------------------------------------------------------------
+
+    def published(self, client: MqttClient, publication: Publication) -> None:
+        self.publications[publication.token] = publication
+        self.sent_at[publication.token] = self.world.now
+
+    def accepted(self, client: MqttClient, publication: Publication) -> None:
+        self.accepted_count += 1
+        self._owe(publication)
+
+    def _owe(self, publication: Publication) -> None:
+        if publication.qos == 0:
+            return
+        token = publication.token
+        for name, receiver in self._receivers.items():
+            if token in receiver.got or (publication.deletes and not receiver.reads_properties):
+                continue
+            if _quality(receiver, name, publication) and not self._was_dropped((name,), publication):
+                receiver.owed[token] = publication
+        if publication.topic.startswith(SHARED):
+            for (_, filter), group in self._groups.items():
+                promised = group.settled and min(group.members.values()) and token not in group.got
+                if promised and _matches(filter, publication) and not self._was_dropped(group.members, publication):
+                    group.owed[token] = publication
+
+    def _was_dropped(self, clients: Iterable[ClientId], publication: Publication) -> bool:
+        """Whether its loss may have been said aloud before the publisher was answered."""
+        since = self.sent_at[publication.token]
+        return any(self.drops.get((name, publication.topic), -1) >= since for name in ("", *clients))
+
+    def received(self, client: MqttClient, packet: Publish) -> None:
+        self.deliveries += 1
+        token = token_of(packet)
+        if not token:
+            return  # a deletion, to a client that cannot be told whose
+        publication = self.publications.get(token)
+        receiver = self._of(client.id)
+        if publication is None or publication.topic != packet.topic:
+            self.violate("forged", f"{client.id} got {token} on {packet.topic!r}, which nobody published")
+            return
+        asked = [qos for (filter, _), qos in receiver.ever.items() if _matches(filter, publication)]
+        if not asked:
+            self.violate("unasked", f"{client.id} got {token} on {packet.topic!r} and never asked for it")
+            return
+        if packet.qos > min(max(asked), publication.qos):
+            self.violate("quality", f"{client.id} got {token} with QoS {packet.qos}")
+        self._check_repetition(client, receiver, packet, publication)
+        self._check_order(client, receiver, packet, publication)
+        receiver.got[token] += 1
+        receiver.owed.pop(token, None)
+        for (_, filter), group in self._groups.items():
+            if client.id in group.members and _matches(filter, publication):
+                self._check_group(group, client, packet, publication)
+
+    def _check_repetition(
+        self, client: MqttClient, receiver: _Receiver, packet: Publish, publication: Publication
+    ) -> None:
+        token = publication.token
+        self.repeats += token in receiver.got
+        allowed = 1
+        if publication.retain:
+            allowed += sum(count for filter, count in receiver.copies.items() if _matches(filter, publication))
+        if packet.qos == 2:
+            receiver.got_once[token] += 1
+            if receiver.got_once[token] > allowed:
+                self.violate("twice", f"{client.id} got {token} on {packet.topic!r} twice with QoS 2")
+        elif packet.qos == 1 and publication.qos == 2 and token in receiver.got and allowed == 1 and not packet.dup:
+            self.violate("dup", f"{client.id} got {token} again, not marked as a duplicate")
+
+    def _check_order(self, client: MqttClient, receiver: _Receiver, packet: Publish, publication: Publication) -> None:
+        """[MQTT-4.6.0-6] Order is promised per publisher, topic and QoS; what is handed out because it is retained may
+        come before what it followed."""
+        token, source = publication.token, (publication.publisher, publication.topic, publication.qos, packet.qos)
+        if token in receiver.got or packet.retain:
+            return
+        if receiver.newest.get(source, 0) > publication.seq:
+            self.violate("order", f"{client.id} got {token} on {packet.topic!r} after {receiver.newest[source]}")
+        receiver.newest[source] = max(publication.seq, receiver.newest.get(source, 0))
+
+    def _check_group(self, group: _Group, client: MqttClient, packet: Publish, publication: Publication) -> None:
+        token = publication.token
+        if packet.qos == 2:
+            group.got[token] += 1
+            if group.got[token] > 1:
+                self.violate("shared", f"{client.id} got {token}, which another member of its group has")
+        else:
+            group.got[token] = 1
+        group.owed.pop(token, None)
+
+    # -- witness: sessions ---------------------------------------------------------------------------------------------
+
+    def welcomed(self, client: MqttClient, pipe: Pipe, present: bool) -> None:
+        self.stays.welcomed(pipe, present)
+        if present:
+            return
+        receiver = self._of(client.id)
+        self.excused += len(receiver.owed)
+        receiver.owed.clear()
+        receiver.settled.clear()
+
+    # -- observer ----------------------------------------------------------------------------------------------------
+
+    def noted(self, record: Record) -> None:
+        self.stays.noted(record)
+        if record.kind is Kind.DROPPED:
+            self.dropped += 1
+            self.drops[record.client, record.topic] = self.world.now
+            self._excuse(record)
+        elif record.kind is Kind.REJECTED:
+            self.violate("honesty", f"{record.broker} rejected {record.peer}: {record.detail}")
+        elif record.kind is Kind.PUBLISHED and record.topic.startswith(RETAINED):
+            self.retained.setdefault(record.topic, []).append((record.at_us, record.event))
+        elif record.kind is Kind.PUBLISHED and record.topic.startswith("will/"):
+            _, client, number = record.topic.split("/")
+            self._owe(self.publications[f"{client}:will{number}"])
+
+    def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None:
+        """Nothing to learn from."""
+
+    def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None:
+        """Disks are kept here, and with them every promise."""
+
+    def _excuse(self, record: Record) -> None:
+        """The loss was said aloud: of something on this topic, for this client or for all."""
+        for name, receiver in self._receivers.items():
+            if record.client in ("", name):
+                self._excuse_owed(receiver.owed, record.topic)
+        for group in self._groups.values():
+            if not record.client or record.client in group.members:
+                self._excuse_owed(group.owed, record.topic)
+
+    def _excuse_owed(self, owed: dict[str, Publication], topic: str) -> None:
+        for token in [token for token, publication in owed.items() if publication.topic == topic]:
+            del owed[token]
+            self.excused += 1
+
+    # -- verdict -----------------------------------------------------------------------------------------------------
+
+    def outstanding(self) -> int:
+        alone = sum(len(receiver.owed) for receiver in self._receivers.values())
+        return alone + sum(len(group.owed) for group in self._groups.values())
+
+    def check_all_delivered(self) -> None:
+        for client, receiver in self._receivers.items():
+            for token, publication in receiver.owed.items():
+                self.violate("lost", f"{client} never got {token} on {publication.topic!r}")
+            receiver.owed.clear()
+        for (name, filter), group in self._groups.items():
+            for token, publication in group.owed.items():
+                self.violate("lost", f"nobody of {name} ({filter}) got {token} on {publication.topic!r}")
+            group.owed.clear()
+
+    def check_retained(self) -> None:
+        """Every broker has the same, and it is the last that was published."""
+        cores = [node.core for node in self.world.nodes.values() if node.core is not None]
+        for core in cores[1:]:
+            if core.retained.digest != cores[0].retained.digest:
+                self.violate("retained", f"{core.id} and {cores[0].id} do not retain the same")
+        for core in cores:
+            kept = {**core.retained.events, **core.retained.deleted}
+            if sorted(kept) != sorted(self.retained):
+                self.violate("retained", f"{core.id} retains {sorted(kept)}, should {sorted(self.retained)}")
+            for topic, published in self.retained.items():
+                latest = max(at_us for at_us, _ in published)
+                last = [event for at_us, event in published if at_us >= latest - SAME_INSTANT_US]
+                if topic in kept and str(kept[topic].id) not in last:
+                    self.violate("retained", f"{core.id} retains {kept[topic].id} on {topic}, should be one of {last}")
+
+
+def _quality(receiver: _Receiver, client: ClientId, publication: Publication) -> int:
+    """The QoS that a client was promised a publication with; 0: none."""
+    granted = 0
+    for wish in receiver.settled.values():
+        if not (wish.no_local and publication.publisher == client) and _matches(wish.filter, publication):
+            granted = max(granted, wish.qos)
+    return min(granted, publication.qos)
+
+
+def _matches(filter: Filter, publication: Publication) -> bool:
+    attributes: dict[str, Value] = {"t": publication.token}
+    if not publication.deletes:
+        attributes["v"] = publication.value
+    return filter_matches(filter, publication.topic, attributes)
+
+
+_decoder: msgspec.json.Decoder[dict[str, str | int]] = msgspec.json.Decoder(dict[str, str | int])
+
+
+def token_of(packet: Publish) -> str:
+    """Which publication a packet carries; empty: it does not say."""
+    if packet.payload:
+        return str(_decoder.decode(packet.payload)["t"])
+    return dict(packet.properties.user).get("t", "")
+
+
+class MqttTables(Agreement):
+    """Trees and tables, and the sessions on disk, compared with what they should be."""
+
+    def __init__(self, world: World, mqtt: MqttClients, ledger: Ledger) -> None:
+        super().__init__(world, SimClients(world, []))
+        self._mqtt = mqtt
+        self._ledger = ledger
+
+    def _local(self, broker: BrokerId, what: str) -> list[Filter]:
+        if what == "advertisements":
+            return []
+        wishes = (w for c in self._mqtt.clients.values() if c.broker == broker for w in c.wishes.values())
+        return list(dict.fromkeys(wish.filter for wish in wishes))
+
+    def quiet(self) -> bool:
+        if not super().quiet() or not self._mqtt.idle():
+            return False
+        sessions = (session for core in self._cores().values() for session in core.sessions.by_client.values())
+        if any(core.shares_due is not None for core in self._cores().values()):
+            return False
+        return not any(session.backlog or session.inflight for session in sessions)
+
+    def check_tables(self) -> None:
+        """As `check`, told to the ledger."""
+        promises = Promises(self.world)
+        self.check(promises)
+        self._ledger.violations += promises.violations
+
+    def check_disk(self) -> None:
+        """On disk is what is in memory, and nothing else: whatever stays behind would come back from the dead."""
+        for id, core in self._cores().items():
+            tables = self.world.nodes[id].disk.tables
+            sessions = [session for session in core.sessions.by_client.values() if session.durable]
+            expected: dict[str, Mapping[str, list[int] | list[str]]] = {
+                "subscriptions": {s.client: sorted(s.subscriptions) for s in sessions if s.subscriptions},
+                "queue": {s.client: sorted(s.queue) for s in sessions if s.queue},
+                "incoming": {s.client: sorted(s.incoming) for s in sessions if s.incoming},
+                "retained": {"": sorted((*core.retained.events, *core.retained.deleted))},
+            }
+            for table, rows in expected.items():
+                found = {group: sorted(keys, key=str) for group, keys in tables.get(table, {}).items()}
+                if found != {group: sorted(keys, key=str) for group, keys in rows.items() if keys}:
+                    self._ledger.violate("disk", f"{id} has {found} in {table!r}, should have {rows}")
+            lasting = sorted(s.client for s in core.sessions.by_client.values() if s.durable or s.will is not None)
+            if sorted(map(str, tables.get("session", {}).get("", {}))) != lasting:
+                self._ledger.violate("disk", f"{id} has other sessions on disk than {lasting}")
+
+
+def check_session_bounds(world: World, ledger: Ledger) -> None:
+    """No session holds more than its limits allow."""
+    for node in world.nodes.values():
+        core = node.core
+        if core is None:
+            continue
+        for session in core.sessions.by_client.values():
+            _check_session(core, session.client, ledger)
+
+
+def _check_session(core: Broker, client: ClientId, ledger: Ledger) -> None:
+    session, limits = core.sessions.by_client[client], core.sessions.limits
+    held = {
+        "queue": (len(session.queue), limits.queue_messages + limits.inflight),
+        "incoming": (len(session.incoming), limits.receive_maximum),
+        "outbox": (len(core.events.outbox.entries), core.settings.outbox_max),
+    }
+    for name, (count, limit) in held.items():
+        if count > limit:
+            ledger.violate("memory", f"{core.id} holds {count} in the {name} of {client}, {limit} are allowed")
+    size = sum(parcel.size for parcel in session.queue.values() if parcel is not None)
+    if size != session.queue_bytes:
+        ledger.violate("memory", f"{core.id} counts {session.queue_bytes} bytes for {client}, it holds {size}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from latecomer.runtime.users import hash_password, write_users
 from tests.abuse.house import House, nothing_came
 from tests.conformance.codec import NO_LOCAL, PUBACK, PUBREC, V5, V311, Hello, P, Will
 from tests.conformance.conftest import unique
@@ -29,20 +28,15 @@ PROBE = {"user": "probe", "password": PASSWORDS["probe"]}
 ALICE = {"user": "alice", "password": PASSWORDS["alice"]}
 BOB = {"user": "bob", "password": PASSWORDS["bob"]}
 BAD_ID, BAD_PASSWORD, FORBIDDEN, TAKEN, INVALID, TOO_OFTEN = 0x85, 0x86, 0x87, 0x8E, 0x8F, 0x9F
+GUESSED = ("alice", "nobody", "../users", "alice\n", "a:b", "x" * 60_000)
 FORBIDDEN_FILTERS = (
     *("#", "+/#", "+/secret/#", "public/+/#", "public/secret", "public/secret/x", "public/+", "other", "/public/x"),
     *("$SYS/#", "+/+/x", "home/bob/#", "home/+/x", "device/other/#"),
 )
 
 
-def add_user(folder: Path, name: str, password: bytes) -> None:
-    command = [sys.executable, "-m", "latecomer", "user", "add", name, "--file", str(folder / "users")]
-    subprocess.run([*command, "--password-file", "-"], input=password, check=True, stdout=subprocess.DEVNULL)
-
-
 def prepare(folder: Path) -> dict[str, Any]:
-    for name, password in PASSWORDS.items():
-        add_user(folder, name, password)
+    write_users(folder / "users", {name: hash_password(password) for name, password in PASSWORDS.items()})
     (folder / "rules").write_text(RULES, "utf-8")
     (folder / "rules").chmod(0o600)
     return {
@@ -74,18 +68,11 @@ def test_14_15_filters_that_reach_too_far(house: House, prefix: str) -> None:
 
 def test_15_shared_subscriptions_that_are_none(house: House) -> None:
     alice = house.join(**ALICE)
-    wrong = (
-        "$share//public/x",
-        "$share",
-        "$share/",
-        "$share/g",
-        "$share/g/",
-        "$share/+/public/x",
-        "$share/a#/public/x",
-    )
+    names = ("$share", "$share/", "$share/g", "$share/g/")
+    wrong = (*names, "$share//public/x", "$share/+/public/x", "$share/a#/public/x")
     with house.noticed("topic_filter_invalid"):
         assert alice.subscribe(*((text, 0) for text in wrong)) == [INVALID] * len(wrong)
-    with house.noticed("protocol_error", "No Local on a shared subscription"):
+    with house.noticed("protocol_error", "No Local"):
         alice.send(alice.subscription([("$share/g/public/x", NO_LOCAL)], 9))
         alice.expect_end(0x82)
 
@@ -231,10 +218,11 @@ def test_22_no_name_and_half_a_name(house: House) -> None:
         assert house.knock(user="alice", source="127.0.0.20")[1].reason == BAD_PASSWORD
 
 
-@pytest.mark.parametrize("name", ["alice", "nobody", "../users", "alice\n", "a:b", "x" * 60_000])
-def test_22_guessing(house: House, name: str) -> None:
+@pytest.mark.parametrize("number", range(len(GUESSED)))
+def test_22_guessing(house: House, number: int) -> None:
     """A user who exists and one who does not get the same answers; from elsewhere alice is let in all the while."""
-    source = f"127.0.1.{1 + hash(name) % 250}"
+    name = GUESSED[number]
+    source = f"127.0.1.{number + 1}"
     with house.noticed("bad_user_name_or_password", times=5):
         wrong = [house.knock(user=name, password=b"guess", source=source)[1] for _ in range(5)]
     assert {(answer.reason, answer.get(P.REASON_STRING)) for answer in wrong} == {

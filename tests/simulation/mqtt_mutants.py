@@ -9,8 +9,7 @@ import pytest
 
 from latecomer.core import events, orders, retained, shares
 from latecomer.core.effects import Drop, Effect, Persist
-from latecomer.core.session import delivery, publishing, sessions, subscribing
-from latecomer.core.session.state import Stage
+from latecomer.core.session import delivery, publishing, sessions, state, subscribing
 from latecomer.messages.mqtt import Pubcomp, Publish
 
 Patch = pytest.MonkeyPatch
@@ -157,7 +156,7 @@ def release_is_not_repeated(patch: Patch) -> None:
     right = delivery.Deliveries.resume
 
     def resume(self: delivery.Deliveries, session: Any) -> None:
-        for id in [id for id, flight in session.inflight.items() if flight.stage is Stage.PUBCOMP]:
+        for id in [id for id, flight in session.inflight.items() if flight.stage is state.Stage.PUBCOMP]:
             self._forget(session, session.inflight.pop(id).number)
         right(self, session)
 
@@ -230,14 +229,46 @@ def late_alarms(patch: Patch) -> None:
 
 
 @mutant
+def crashes_give_more_time(patch: Patch) -> None:
+    """Every start of the broker begins the session expiry anew."""
+    right = sessions.Sessions.recover
+
+    def recover(self: sessions.Sessions, disk: Any) -> None:
+        before = len(self.orders.writes)
+        right(self, disk)
+        writes = self.orders.writes[before:]
+        self.orders.writes[before:] = [w for w in writes if getattr(w, "table", "") != "session"]
+
+    patch.setattr(sessions.Sessions, "recover", recover)
+
+
+@mutant
+def take_over_ends_the_session(patch: Patch) -> None:
+    """The newer connection of a client begins a new session."""
+
+    def take_over(self: sessions.Sessions, session: Any) -> None:
+        right(self, session)
+        if session.client in self.by_client:
+            self._end(session, "taken over")
+
+    right = sessions.Sessions._take_over
+    patch.setattr(sessions.Sessions, "_take_over", take_over)
+
+
+@mutant
 def old_grades(patch: Patch) -> None:
     """What subscriptions made of a topic is remembered when they change."""
 
-    def changed(self: Any) -> None:
-        self.no_local = any(sub.no_local for sub in self.subscriptions.values())
-        self.picky = any(sub.filter.where is not None for sub in self.subscriptions.values() if not sub.group)
+    def remembering(change: Any) -> Any:
+        def changed(self: state.Session, subscription: Any) -> None:
+            before = dict(self.grades)
+            change(self, subscription)
+            self.grades.update(before)
 
-    patch.setattr("latecomer.core.session.state.Session.subscriptions_changed", changed)
+        return changed
+
+    patch.setattr(state.Session, "enter", remembering(state.Session.enter))
+    patch.setattr(state.Session, "leave", remembering(state.Session.leave))
 
 
 @mutant
@@ -285,6 +316,24 @@ def retained_is_not_compared(patch: Patch) -> None:
     """Brokers that meet do not tell what they retain, and publications are for those who are there."""
     patch.setattr(retained.RetainedMessages, "greet", lambda self, peer: None)
     patch.setattr(events.Events, "_must_flood", lambda self, event: False)
+
+
+@mutant
+def retained_is_not_handed_out(patch: Patch) -> None:
+    """Who subscribes does not get what is retained."""
+    patch.setattr(subscribing.Subscribing, "_give_retained", lambda self, session, subscription: None)
+
+
+@mutant
+def retained_is_handed_out_twice(patch: Patch) -> None:
+    """Who subscribes gets what is retained twice."""
+    right = subscribing.Subscribing._give_retained
+
+    def give(self: subscribing.Subscribing, session: Any, subscription: Any) -> None:
+        right(self, session, subscription)
+        right(self, session, subscription)
+
+    patch.setattr(subscribing.Subscribing, "_give_retained", give)
 
 
 @mutant

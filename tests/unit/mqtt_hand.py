@@ -329,9 +329,10 @@ class Net:
             pass
 
 
-def pair(**options: Any) -> tuple[Net, MqttHand, MqttHand]:
-    """Two brokers with a link and a tree."""
+def pair(*, ahead_us: int = 0, **options: Any) -> tuple[Net, MqttHand, MqttHand]:
+    """Two brokers with a link and a tree; the clock of the second one may be ahead."""
     a, b = MqttHand("b", id="a", **options), MqttHand("a", id="b", **options)
+    b.now += ahead_us
     net = Net(a, b)
     net.link("a", "b")
     assert a.broker.interest.ready

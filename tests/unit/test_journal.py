@@ -28,6 +28,20 @@ def records(count: int, start_us: int = 0) -> list[Record]:
     ]
 
 
+class Clock:
+    """The broker's clock, by hand."""
+
+    def __init__(self) -> None:
+        self.now = 99
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def made(directory: Path, clock: Clock | None = None, **options: Any) -> Journal:
+    return Journal(directory, "b1", 1, clock or Clock(), **options)
+
+
 def lived(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(story, PATIENCE_S))
 
@@ -64,10 +78,10 @@ def test_what_is_noted_is_read(tmp_path: Path) -> None:
     given = records(3 * BATCH_ITEMS + 7)
 
     async def story() -> None:
-        journal = Journal(tmp_path, "b1", 3)
+        journal = made(tmp_path)
         note_all(journal, given)
-        journal.run("c", b"a/b", 17, 2, 99)
-        journal.mixed_run("", b"\x30\x04\x00\x01ax" * 3, 1, 20_000)
+        journal.run("c", b"a/b", 17, 2)
+        journal.mixed_run("", b"\x30\x04\x00\x01ax" * 3, 1)
         assert journal.waiting == len(given) + 2
         await journal.close()
         assert (journal.written, journal.waiting, journal.dropped) == (len(given) + 3, 0, 0)
@@ -78,14 +92,38 @@ def test_what_is_noted_is_read(tmp_path: Path) -> None:
     assert list(read_records(tmp_path)) == [
         *given,
         Record(99, "b1", Kind.PUBLISHED, client="c", topic="a/b", count=17),
+        Record(99, "b1", Kind.DELIVERED, topic="a", count=3),
         Record(99, "b1", Kind.DELIVERED, topic="a/b", count=34),
-        Record(20_000, "b1", Kind.DELIVERED, topic="a", count=3),
+    ]
+
+
+def test_runs_come_together_until_a_record_comes(tmp_path: Path) -> None:
+    clock = Clock()
+    between = Record(105, "b1", Kind.SUBSCRIBED, client="d", filter="#")
+
+    async def story() -> None:
+        journal = made(tmp_path, clock)
+        for clock.now in (101, 102, 103):
+            journal.run("c", b"a", 2, 1)
+        clock.now = 104
+        journal.mixed_run("c", b"\x30\x04\x00\x01ax", 1)
+        journal.note(between)
+        for clock.now in (106, 107):
+            journal.mixed_run("", b"\x30\x04\x00\x01ax", 3)
+        await journal.close()
+
+    lived(story())
+    assert list(read_records(tmp_path)) == [
+        Record(101, "b1", Kind.PUBLISHED, client="c", topic="a", count=7),
+        Record(101, "b1", Kind.DELIVERED, topic="a", count=7),
+        between,
+        Record(106, "b1", Kind.DELIVERED, topic="a", count=6),
     ]
 
 
 def test_nothing_noted_no_process(tmp_path: Path) -> None:
     async def story() -> None:
-        journal = Journal(tmp_path / "new", "b1", 1, command=["/nowhere"])
+        journal = made(tmp_path / "new", command=["/nowhere"])
         await journal.close()
 
     lived(story())
@@ -94,7 +132,7 @@ def test_nothing_noted_no_process(tmp_path: Path) -> None:
 
 def test_what_is_noted_is_sent_without_being_asked(tmp_path: Path) -> None:
     async def story() -> None:
-        journal = Journal(tmp_path, "b1", 1, rows_max=2)
+        journal = made(tmp_path, rows_max=2)
         note_all(journal, records(2))
         await until(lambda: journal.written == 2)
         note_all(journal, records(3, 2))
@@ -110,10 +148,10 @@ def test_a_batch_is_small_in_items_and_bytes(tmp_path: Path) -> None:
     """So that no message waits long for the encoding."""
 
     async def story() -> None:
-        journal = Journal(tmp_path, "b1", 1)
+        journal = made(tmp_path)
         note_all(journal, records(3 * BATCH_ITEMS))
         for _ in range(4):
-            journal.mixed_run("c", bytes(BATCH_BYTES // 2 + 1), 1, 0)
+            journal.mixed_run("c", bytes(BATCH_BYTES // 2 + 1), 1)
         sizes = []
         while journal._pending:
             journal._encode_part()
@@ -131,14 +169,18 @@ def test_a_batch_is_small_in_items_and_bytes(tmp_path: Path) -> None:
 def test_what_does_not_fit_into_the_list_is_dropped_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PENDING_MAX", 1001)
+    monkeypatch.setattr(module, "PENDING_MAX", 1000)
 
     async def story() -> None:
-        journal = Journal(tmp_path, "b1", 1)
+        journal = made(tmp_path)
         note_all(journal, records(1500))
-        assert (journal.waiting, journal.dropped) == (1000, 500)
+        journal.run("c", b"a", 1, 1)
+        journal.mixed_run("c", b"\x30\x04\x00\x01ax", 1)
+        assert (journal.waiting, journal.dropped) == (1000, 502)
         await journal.close()
-        assert journal.dropped == 500
+        assert journal.dropped == 502
+        journal.note(records(1)[0])
+        assert (journal.waiting, journal.dropped) == (0, 503), "it is closed"
 
     lived(story())
     assert list(read_records(tmp_path)) == records(1000)
@@ -146,9 +188,9 @@ def test_what_does_not_fit_into_the_list_is_dropped_and_counted(
 
 def test_what_does_not_fit_into_the_buffer_is_dropped_and_counted(tmp_path: Path) -> None:
     async def story() -> None:
-        journal = Journal(tmp_path, "b1", 1, pending_bytes_max=3 * BATCH_BYTES + 1000)
+        journal = made(tmp_path, pending_bytes_max=3 * BATCH_BYTES + 1000)
         for _ in range(10):
-            journal.mixed_run("c", bytes(BATCH_BYTES + 1), 1, 0)
+            journal.mixed_run("c", bytes(BATCH_BYTES + 1), 1)
         while journal._pending:
             journal._encode_part()
         assert (journal.waiting, journal.dropped) == (3, 7)
@@ -160,10 +202,10 @@ def test_what_does_not_fit_into_the_buffer_is_dropped_and_counted(tmp_path: Path
 
 def test_a_writer_that_does_not_read_blocks_nobody(tmp_path: Path) -> None:
     async def story() -> None:
-        journal = Journal(tmp_path, "b1", 1, pending_bytes_max=4 << 20, command=STUCK)
+        journal = made(tmp_path, pending_bytes_max=4 << 20, command=STUCK)
         await until(lambda: journal._child is not None)
         while not journal.dropped:
-            journal.mixed_run("c", bytes(1 << 16), 1, 0)
+            journal.mixed_run("c", bytes(1 << 16), 1)
             await asyncio.sleep(0)
         with pytest.raises(EventLogError, match=r"the disk does not answer; \d+ records may be lost"):
             await journal.close(0.01)
@@ -176,7 +218,7 @@ def test_a_writer_that_does_not_read_blocks_nobody(tmp_path: Path) -> None:
 
 def test_a_record_that_cannot_travel_is_lost_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        journal = Journal(tmp_path, "b1", 1)
+        journal = made(tmp_path)
         unfit = [Record(0, "b1", Kind.STARTED, count=1 << 70), Record(0, "b1", Kind.STARTED, detail="\ud800")]
         note_all(journal, [*records(3), *unfit, *records(3, 3)])
         with pytest.raises(EventLogError, match="2 records are lost"):
@@ -189,7 +231,7 @@ def test_a_record_that_cannot_travel_is_lost_alone(tmp_path: Path, caplog: pytes
 
 def test_a_record_that_no_column_takes_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        journal = Journal(tmp_path, "b1", 1)
+        journal = made(tmp_path)
         note_all(journal, [*records(3), Record(0, "b1", Kind.STARTED, hops=1 << 40)])
         with pytest.raises(EventLogError, match="1 records are lost"):
             await journal.close()
@@ -214,7 +256,7 @@ def test_a_full_disk_is_told_and_survived(tmp_path: Path, caplog: pytest.LogCapt
     )
 
     async def story() -> None:
-        journal = Journal(tmp_path / "log", "b1", 1, rows_max=10, retry_s=0.01, command=half_full)
+        journal = made(tmp_path / "log", rows_max=10, retry_s=0.01, command=half_full)
         note_all(journal, records(25))
         await until(lambda: journal.failures >= 3)
         assert "No space left on device; make room" in journal.problem
@@ -230,7 +272,7 @@ def test_a_full_disk_is_told_and_survived(tmp_path: Path, caplog: pytest.LogCapt
 
 def test_a_disk_that_stays_full_is_told_at_the_end(tmp_path: Path) -> None:
     async def story() -> None:
-        journal = Journal(tmp_path, "b1", 1, retry_s=0.01, command=FULL)
+        journal = made(tmp_path, retry_s=0.01, command=FULL)
         note_all(journal, records(25))
         with pytest.raises(EventLogError, match=r"No space left on device.*25 records are lost"):
             await journal.close()
@@ -244,7 +286,7 @@ def test_a_directory_that_is_none(tmp_path: Path) -> None:
 
     async def story() -> None:
         with pytest.raises(EventLogError, match="cannot be used as an event log"):
-            Journal(tmp_path / "file", "b1", 1)
+            made(tmp_path / "file")
 
     lived(story())
 
@@ -256,7 +298,7 @@ def test_a_writer_that_dies_is_replaced_and_what_it_had_is_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        journal = Journal(tmp_path, "b1", 1, rows_max=10, again_s=0.01)
+        journal = made(tmp_path, rows_max=10, again_s=0.01)
         note_all(journal, records(13))
         await until(lambda: journal.written == 10)
         process_of(journal).kill()
@@ -274,7 +316,7 @@ def test_a_writer_that_dies_is_replaced_and_what_it_had_is_counted(
 
 def test_a_writer_that_cannot_be_started(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        journal = Journal(tmp_path, "b1", 1, again_s=0.001, command=["/nowhere/at/all"])
+        journal = made(tmp_path, again_s=0.001, command=["/nowhere/at/all"])
         note_all(journal, records(3))
         await until(lambda: len(caplog.records) >= 3)
         with pytest.raises(EventLogError, match="3 records are lost"):
@@ -293,7 +335,7 @@ from latecomer.model.record import Kind, Record
 from latecomer.runtime.journal import Journal
 
 async def story():
-    journal = Journal(Path(sys.argv[1]), "b1", 1)
+    journal = Journal(Path(sys.argv[1]), "b1", 1, lambda: 0)
     for n in range(500):
         journal.note(Record(n, "b1", Kind.DELIVERED, f"b1.1.{n}", "c", "a/b", hops=1))
     while journal._child is None or journal._child.sent < 500:

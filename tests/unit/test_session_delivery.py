@@ -370,7 +370,7 @@ def test_what_was_begun_is_finished_even_if_it_expires() -> None:
 
 
 def test_what_expires_while_the_broker_is_down_is_not_delivered() -> None:
-    """Nobody knows whether it was sent before. A QoS 2 packet id is let go of in any case, for the client may hold it."""
+    """Nobody knows whether it was sent before. A QoS 2 packet id is let go of, for the client may hold it."""
     hand, s, p = network()
     s.lose()
     p.publish("t", b"1", 1, message_expiry_s=10)
@@ -389,8 +389,7 @@ def test_what_expires_while_the_broker_is_down_is_not_delivered() -> None:
 
 def test_an_expiry_survives_links_between_clocks_that_disagree() -> None:
     """Brokers tell each other what is left."""
-    net, a, b = pair()
-    b.now += 1000 * HOUR_S * SECOND_US
+    net, a, b = pair(ahead_us=1000 * HOUR_S * SECOND_US)
     s = b.durable("s")
     s.subscribe("t")
     net.quiet()

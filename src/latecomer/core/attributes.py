@@ -5,13 +5,14 @@ worked out only where somebody filters by content. A user property goes before a
 user properties with the same name the later one counts.
 
 Decision: MQTT knows only texts. A user property that reads as a JSON number, `true` or `false` is that; any other
-is text. Fields that are no single value (null, arrays, objects) are no attributes.
+is text, also a number too large to be one. Fields that are no single value (null, arrays, objects) are no attributes.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import isfinite
 
 import msgspec
 
@@ -58,4 +59,7 @@ def _typed(text: str) -> Value:
         return text == "true"
     if _number.fullmatch(text) is None:
         return text
-    return float(text) if any(sign in text for sign in ".eE") else int(text)
+    if not any(sign in text for sign in ".eE"):
+        return int(text)
+    number = float(text)
+    return number if isfinite(number) else text

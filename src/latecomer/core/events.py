@@ -157,11 +157,17 @@ class Events:
         orders.note(Kind.PUBLISHED, client=event.publisher, topic=event.topic, event=str(event.id))
         route = self.routes.of(event.topic)
         if event.retain:
-            self.retained.keep(event)
+            self._retain(event)
         if event.retain or not self._stays_here(route):
             self._entrust(event)
         self._spread(event)
         return route.wanted or bool(shares)
+
+    def _retain(self, event: Event) -> None:
+        """Keep a retained message. Neighbours that are linked but not in the tree yet have compared theirs with ours
+        already, and hear of it from nobody else if the origin cannot keep it for them."""
+        if self.retained.keep(event):
+            self.retained.tell([peer for peer in self.neighbours.up() if peer not in self.members], event)
 
     def _stays_here(self, route: Route) -> bool:
         """Whether only clients of this broker can want an event: then there is nothing to answer for."""
@@ -374,7 +380,7 @@ class Events:
         else:
             peers = route.onward(peer, attributes_of(event) if route.picky_peers else event.attributes)
         if event.retain:
-            self.retained.keep(event)
+            self._retain(event)
         if not event.reliable:
             if clients or event.shares:
                 self._deliver(clients, event)

@@ -136,6 +136,11 @@ class RetainedMessages:
             if other != peer and news:
                 self._tell(other, news)
 
+    def tell(self, peers: list[BrokerId], event: Event) -> None:
+        """Tell neighbours of one message."""
+        for peer in peers:
+            self._tell(peer, [event])
+
     def _tell(self, peer: BrokerId, events: list[Event]) -> None:
         now = self.orders.now
         batch: list[Event] = []

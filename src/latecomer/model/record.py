@@ -43,8 +43,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     `event` is the identity of the publication concerned, the same at every broker. `hops` counts links from the
     event's origin along the tree; -1 means it does not apply.
 
-    `count`: one line may stand for so many publications or deliveries of one topic, `at_us` being the first of them, and
-    the others at most some milliseconds later; 0 means one.
+    `count`: one line may stand for so many publications or deliveries of one topic, of which the first was at `at_us`
+    and the others at most some milliseconds later; 0 means one.
     """
 
     at_us: Instant

@@ -308,7 +308,7 @@ class FastPath:
         journal = driver.journal
         if journal is not None:
             assert c.session is not None
-            journal.mixed_run(c.session.client, whole, len(plan.everybody), driver.now())
+            journal.mixed_run(c.session.client, whole, len(plan.everybody))
 
     def _forward_plain(self, c: Connection, whole: bytes, plan: Plan) -> None:
         """QoS 0 to receivers of both versions, and to neighbours."""
@@ -450,7 +450,7 @@ class FastPath:
             self.driver.tell(Relayed(onward, Run(run.origin, run.publisher, data)))
         journal = self.driver.journal
         if journal is not None and plan.everybody:
-            journal.mixed_run("", data, len(plan.everybody), self.driver.now())
+            journal.mixed_run("", data, len(plan.everybody))
 
 
 def _fast1(plan: Plan, data: bytes, at: int) -> bool:

@@ -1,10 +1,11 @@
 """The event log of a running broker: noted here, written by a process of its own.
 
-Theory of operation. Noting is an append to a list. Some milliseconds later, or when many items have come together, a
-part of the list is encoded and written to a pipe without waiting; if there is more, the next part has its turn in the
-event loop's next. The process at the other end (`journal_process`) does everything that takes long: it opens runs,
-makes columns and writes segments. A thread would do so under the interpreter's lock, and every message would wait for
-it; and this process never loads Arrow.
+Theory of operation. Noting a record is an append to a list, noting a run of one topic an addition to a count: runs that
+come together share an instant, and are one line in the end. Some milliseconds later, or when many items have come
+together, a part of them is encoded and written to a pipe without waiting; if there is more, the next part has its turn
+in the event loop's next. The process at the other end (`journal_process`) does everything that takes long: it opens
+runs, makes columns and writes segments. A thread would do so under the interpreter's lock, and every message would wait
+for it; and this process never loads Arrow.
 
 The log is no promise: delivery never waits for it. What does not fit into the buffer while the disk is full or slow is
 dropped and counted. If the writing process dies, what it had not reported as written is counted as dropped, and another
@@ -41,6 +42,7 @@ BATCH_ITEMS = 512
 """Of these at most are encoded at a time: a fraction of a millisecond. So many do not wait for the pause to end."""
 BATCH_BYTES = 1 << 19
 PENDING_MAX = 200_000
+CLOSED = -1
 PIPE_BYTES = 1 << 20
 START_S = 0.1
 """The process starts so much later: the broker's own start comes first."""
@@ -77,6 +79,7 @@ class Journal:
         directory: Path,
         broker: BrokerId,
         boot: int,
+        clock: Callable[[], Instant],
         *,
         rows_max: int = ROWS_MAX,
         seconds_max: float = 60.0,
@@ -90,6 +93,7 @@ class Journal:
         assert rows_max > 0
         Files(directory, broker, boot)  # a directory that is none is told now
         self._directory = directory
+        self._clock = clock
         self._orders = Orders(os.fsencode(directory), broker, boot, rows_max, seconds_max, keep, retry_s)
         self._pending_bytes_max = pending_bytes_max
         self._pause_s = pause_s
@@ -99,8 +103,13 @@ class Journal:
         self._encoder = msgspec.msgpack.Encoder()
 
         self._pending: list[Item] = []
-        self._wake_at = 1
-        """Items at which noting does more than append: 1 if nothing is planned, then a batch, then all that fit."""
+        self._runs: dict[tuple[ClientId, bytes, int], list[int]] = {}
+        """Publisher, topic and receivers of runs that are not in the list yet; and how many publications they had
+        together, as a list of one, which is added to faster than the dictionary is changed."""
+        self._runs_at: Instant = 0
+        """When the first of the runs came that are not sent yet, and not followed by a record; 0: there are none."""
+        self._wake_at = 0
+        """Items at which noting does more than that: 0 if nothing is planned, then a batch, then all that fit."""
         self._flushing: asyncio.Handle | None = None
         self._queue: deque[tuple[bytearray, int]] = deque()
         """Encoded batches, and how many items each has."""
@@ -127,36 +136,48 @@ class Journal:
 
     def note(self, record: Record) -> None:
         """Take one record."""
-        pending = self._pending
-        pending.append(record)
-        if len(pending) >= self._wake_at:
-            self._wake()
+        if self._runs_at:
+            self._close_runs()  # a record does not pass the runs before it, nor they the record
+        if len(self._pending) < self._wake_at or self._wake():
+            self._pending.append(record)
 
-    def run(self, publisher: ClientId, topic: bytes, count: int, receivers: int, at_us: Instant) -> None:
+    def run(self, publisher: ClientId, topic: bytes, count: int, receivers: int) -> None:
         """Take `count` publications of one topic that came in a row, and went to so many clients of this broker.
 
         Without a publisher they came by a link: recorded as published elsewhere, as delivered here.
         """
-        pending = self._pending
-        pending.append((publisher, topic, count, receivers, at_us))
-        if len(pending) >= self._wake_at:
-            self._wake()
+        total = self._runs.get((publisher, topic, receivers))
+        if total is not None:
+            total[0] += count
+        elif len(self._pending) + len(self._runs) < self._wake_at or self._wake():
+            self._runs[publisher, topic, receivers] = [count]
+            self._runs_at = self._runs_at or self._clock()
 
-    def mixed_run(self, publisher: ClientId, frames: bytes, receivers: int, at_us: Instant) -> None:
+    def mixed_run(self, publisher: ClientId, frames: bytes, receivers: int) -> None:
         """The same for whole PUBLISH frames, of any topics; the writing process looks into them."""
-        pending = self._pending
-        pending.append((publisher, frames, receivers, at_us))
-        if len(pending) >= self._wake_at:
-            self._wake()
+        if len(self._pending) < self._wake_at or self._wake():
+            at_us = self._runs_at
+            if not at_us:
+                at_us = self._runs_at = self._clock()
+            self._pending.append((publisher, frames, receivers, at_us))
+
+    def _close_runs(self) -> None:
+        at_us = self._runs_at
+        self._pending += [
+            (publisher, topic, count, receivers, at_us) for (publisher, topic, receivers), [count] in self._runs.items()
+        ]
+        self._runs.clear()
+        self._runs_at = 0
 
     @property
     def waiting(self) -> int:
         """Records and runs that are in memory only."""
         under_way = 0 if self._child is None else self._child.sent - self._child.status.settled
-        return len(self._pending) + sum(items for _, items in self._queue) + under_way
+        return len(self._pending) + len(self._runs) + sum(items for _, items in self._queue) + under_way
 
-    def _wake(self) -> None:
-        if self._wake_at == 1:
+    def _wake(self) -> bool:
+        """See to it that what is noted is sent; False if there is no room for it."""
+        if self._wake_at == 0:
             self._wake_at = BATCH_ITEMS
             self._flushing = self._loop.call_later(self._pause_s, self._flush)
         elif self._wake_at == BATCH_ITEMS:
@@ -165,20 +186,22 @@ class Journal:
             self._flushing.cancel()
             self._flushing = self._loop.call_soon(self._flush)
         else:
-            self._pending.pop()
             self.dropped += 1
+            return False
+        return True
 
     # --- sending ---
 
     def _flush(self) -> None:
         """Send a part, and see to the rest in the loop's next turn."""
+        self._close_runs()
         self._encode_part()
         self._send()
         if self._pending:
             self._wake_at = PENDING_MAX
             self._flushing = self._loop.call_soon(self._flush)
         else:
-            self._wake_at = 1
+            self._wake_at = 0
             self._flushing = None
 
     def _encode_part(self) -> None:
@@ -339,11 +362,12 @@ class Journal:
     async def close(self, seconds: float = CLOSE_S) -> None:
         """Have everything written, and end the process; an `EventLogError` if that fails. It can be called again."""
         self._closing = True
-        self._wake_at = 0
+        self._wake_at = CLOSED
         dropped = self.dropped
         for timer in (self._flushing, self._starting):
             if timer is not None:
                 timer.cancel()
+        self._close_runs()
         while self._pending:
             self._encode_part()
         if self._queue and self._child is None:

@@ -1,7 +1,7 @@
 """The process that writes a broker's event log: `python -m latecomer.runtime.journal_process`.
 
 Theory of operation. Standard input is a stream of frames, each a length and a message in MessagePack: first the orders,
-then batches of what the broker noted. Runs are opened and merged: a line per topic for some milliseconds. Records are
+then batches of what the broker noted. Runs of one instant, which is some milliseconds long, are merged. Records are
 kept as they are until there are enough for a table, tables until there are enough rows or seconds for a segment. While
 the disk does not take it, nothing more is read: the pipe fills, and the broker drops what does not fit. What has become
 of everything is reported on standard output, line by line.
@@ -39,8 +39,6 @@ HEAD_BYTES = 4
 CHUNK_BYTES = 1 << 20
 TABLE_ROWS = 5_000
 """Records that become columns together."""
-MERGED_US = 10_000
-"""Runs that began within this are merged: the instants of their lines are exact to so much."""
 LAST_ATTEMPTS = 3
 PROBLEM_MAX = 900
 """Characters: a report must fit into what a pipe takes at once."""
@@ -246,7 +244,7 @@ def opened(items: list[Item], broker: BrokerId) -> Iterator[Record]:
             yield from merged.records()
             yield item
             continue
-        if item[-1] >= merged.at_us + MERGED_US:
+        if item[-1] != merged.at_us:
             yield from merged.records()
             merged.at_us = item[-1]
         if len(item) == 5:
@@ -260,13 +258,13 @@ def opened(items: list[Item], broker: BrokerId) -> Iterator[Record]:
 
 
 class Merged:
-    """Runs that came within `MERGED_US`: a line for each publisher and topic, and one for what each topic became.
+    """Runs of one instant: a line for each publisher and topic, and one for what became of each topic.
 
     A client that sends one message at a time makes a run of each; a line for each would be a hundred thousand a second.
     """
 
     def __init__(self, broker: BrokerId) -> None:
-        self.at_us: Instant = -MERGED_US
+        self.at_us: Instant = 0
         self._broker = broker
         self._published: dict[tuple[ClientId, bytes], int] = {}
         self._delivered: dict[bytes, int] = {}
@@ -287,7 +285,6 @@ class Merged:
             yield Record(at_us, broker, Kind.DELIVERED, topic=_text(topic), count=count)
         self._published.clear()
         self._delivered.clear()
-        self.at_us = -MERGED_US
 
 
 def _text(topic: bytes) -> str:
@@ -383,6 +380,7 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED)  # the broker blocked them, for the time until now
     with suppress(OSError):
         os.nice(NICE)
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # it interrupts nobody when a batch wakes it
     return serve(sys.stdin.fileno(), sys.stdout.fileno())
 
 

@@ -23,6 +23,9 @@ from latecomer.wire.link import Reader, encode
 if TYPE_CHECKING:
     from latecomer.runtime.driver import Driver
 
+PENDING_MAX = 100
+"""Connections that have not proved yet who they are."""
+
 log = logging.getLogger("latecomer")
 
 
@@ -50,6 +53,10 @@ class LinkConnection(asyncio.Protocol):
         if links.tls is not None:
             certified = peer_names(self.transport.get_extra_info("peercert"))
         self.challenge = LinkChallenge(self.role, links.broker, links.network, self.expected, links.secret, certified)
+        if self.role is Role.CALLEE and len(links.pending) >= PENDING_MAX:
+            self._give_up("too many connections that have not proved who they are")
+            self.challenge = None
+            return
         links.pending[self] = None
         self._timer = links.loop.call_later(links.settings.challenge_s, self._too_slow)
         greeting = self.challenge.begin()

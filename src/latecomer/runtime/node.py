@@ -117,6 +117,7 @@ class Node:
                 settings.events,
                 settings.broker.id,
                 self.disk.boot,
+                self.clock,
                 rows_max=log_settings.segment_rows,
                 seconds_max=log_settings.segment_s,
                 keep=Keep(segments=log_settings.keep_segments),

@@ -61,10 +61,12 @@ class MqttChaos(Faults):
         self.brokers = list(topology.ids())
         text = f"{len(self.brokers)} brokers, {len(topology.links)} links, {settings.routing}, mqtt"
         self.life = Life(seed, text)
+        self._audits = 0
         self._faults: dict[str, Callable[[], None]] = {
             "cut": self._cut,
             "flutter": self._flutter,
             "storm": self._storm,
+            "freeze": self._freeze,
             "blackout": self._blackout,
             "break": self._break,
             "blink": self._blink,
@@ -102,7 +104,7 @@ class MqttChaos(Faults):
     def _join(self, id: str) -> None:
         random = self.random
         version = random.choice((V5, V5, V311))
-        expiry_s = random.choice((0, 1, 3, NEVER_S, NEVER_S, NEVER_S, NEVER_S))
+        expiry_s = random.choice((0, 1, 1, 3, NEVER_S, NEVER_S, NEVER_S, NEVER_S))
         if version == V311 and expiry_s:
             expiry_s = NEVER_S
         client = MqttClient(
@@ -144,7 +146,7 @@ class MqttChaos(Faults):
         span = random.randint(SECOND_US, 5 * SECOND_US)
         for _ in range(random.choice((10, 30, 60))):
             world.at(world.now + random.randrange(span), self._publish)
-        for _ in range(random.choice((0, 3, 8))):
+        for _ in range(random.choice((0, 4, 12))):
             world.at(world.now + random.randrange(span), self._change_mind)
         kinds = random.sample(list(self._faults), random.randint(1, 4))
         for _ in range(random.randint(1, 8)):
@@ -161,13 +163,7 @@ class MqttChaos(Faults):
         for client in self.clients.clients.values():
             self.clients.come_back(client)
         healed = world.now
-        while not (self.tables.quiet() and ledger.outstanding() == 0):
-            if world.now - healed >= LIVENESS_US:
-                break
-            world.run(world.now + 100_000)
-        if not self.tables.quiet():
-            ledger.violate("liveness", f"not quiet {LIVENESS_US // SECOND_US} s after the last fault")
-        else:
+        if self._quiet():
             self.life.quiet_after_us = max(self.life.quiet_after_us, world.now - healed)
             self.tables.check_tables()
             self.tables.check_disk()
@@ -175,7 +171,33 @@ class MqttChaos(Faults):
             ledger.stays.check_wills()
         ledger.check_all_delivered()
         check_session_bounds(world, ledger)
+        if not ledger.violations:
+            self._audit()
         ledger.settle(self.clients)
+
+    def _quiet(self) -> bool:
+        """Wait until nothing happens any more, but not for ever."""
+        world, end = self.world, self.world.now + LIVENESS_US
+        while not (self.tables.quiet() and self.ledger.outstanding() == 0):
+            if world.now >= end:
+                break
+            world.run(world.now + 100_000)
+        if not self.tables.quiet():
+            self.ledger.violate("liveness", f"not quiet {LIVENESS_US // SECOND_US} s after the last fault")
+            return False
+        return True
+
+    def _audit(self) -> None:
+        """A client that comes now gets what is retained, once, and nothing else."""
+        self._audits += 1
+        auditor = MqttClient(f"auditor{self._audits}", self.random.choice(self.brokers), expiry_s=0)
+        self.clients.join(auditor)
+        self.clients.subscribe(auditor, Wish("r/#", parse_filter("r/#"), 2))
+        if self._quiet():
+            self.ledger.check_audit(auditor)
+            self.clients.leave(auditor, Disconnect())
+            self._quiet()
+        del self.clients.clients[auditor.id]
 
     # -- what clients do ---------------------------------------------------------------------------------------------
 
@@ -204,9 +226,9 @@ class MqttChaos(Faults):
     def _change_mind(self) -> None:
         random, client = self.random, self._client()
         dice = random.random()
-        if dice < 0.4:
+        if dice < 0.35:
             self.clients.subscribe(client, self._wish(client, random.choice(FILTERS)))
-        elif dice < 0.6:
+        elif dice < 0.65:
             wished = [text for text, wish in client.wishes.items() if not wish.leaving]
             if wished:
                 self.clients.unsubscribe(client, random.choice(wished))
@@ -252,6 +274,15 @@ class MqttChaos(Faults):
         for client in self.clients.clients.values():
             if client.broker == broker:
                 self._cut_again(client)
+
+    def _freeze(self) -> None:
+        """All clients of one broker lose their connections, and it stops for longer than some sessions last."""
+        broker = self.random.choice(self.brokers)
+        self._say(f"fault: all connections to {broker} break, and it freezes")
+        for client in self.clients.clients.values():
+            if client.broker == broker:
+                self._cut_again(client)
+        self.world.at(self.world.now + 50_000, self.world.pause, broker, self.random.choice((SECOND_US, 3_500_000)))
 
     def _blackout(self) -> None:
         """All brokers crash at once."""

@@ -204,7 +204,10 @@ class MqttClients:
         if goodbye is not None and client.connected:
             self.pipes.send(pipe, goodbye)
         self._disconnected(client)
-        self.pipes.hang_up(pipe)
+        if self.world.random.random() < 0.2:
+            self.pipes.break_(pipe)  # the goodbye may be lost
+        else:
+            self.pipes.hang_up(pipe)
 
     def subscribe(self, client: MqttClient, wish: Wish) -> None:
         """Ask for it now, or as soon as there is a connection."""
@@ -255,8 +258,8 @@ class MqttClients:
         return Will(publication.topic, payload, publication.qos, False, Properties(will_delay_s=delay_s))
 
     def hung_up(self, pipe: Pipe) -> None:
-        client = self.clients[pipe.client]
-        if client.pipe is not pipe:
+        client = self.clients.get(pipe.client)
+        if client is None or client.pipe is not pipe:
             return
         self._disconnected(client)
         wait_us = self.world.random.choice((0, 5_000, 100_000, 700_000))

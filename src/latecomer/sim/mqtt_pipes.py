@@ -153,13 +153,15 @@ class Pipes:
         """What it had sent is on its way; what was sent to it is not."""
         random = self.world.random
         for pipe in self.by_number.values():
-            if pipe.broker == broker and not pipe.ended:
+            if pipe.broker != broker:
+                continue
+            self.told.pop(pipe.client, None)
+            if not pipe.ended:
                 pipe.ended, pipe.up = True, False
                 if not pipe.cut:
                     pipe.cut = True
                     wait_us = random.choice((25_000, 200_000, 1_000_000))
                     self.world.at(self.world.now + wait_us, self.ends.hung_up, pipe)
-                self.told.pop(pipe.client, None)
 
     def _end(self, pipe: Pipe) -> None:
         """The broker learns that a connection is gone: from the network, or from the silence."""

@@ -141,14 +141,25 @@ class Deliveries:
     def _make_room(self, session: Session, size: int) -> None:
         """Bad input 13: beyond its bounds a queue loses its oldest delivery that is not under way, and says so."""
         limits = self.limits
-        while session.backlog and (
-            len(session.queue) >= limits.queue_messages or session.queue_bytes + size > limits.queue_bytes
-        ):
-            number = session.backlog.popleft()
+        while len(session.queue) >= limits.queue_messages or session.queue_bytes + size > limits.queue_bytes:
+            number = self._expendable(session)
+            if number is None:
+                return
             parcel = session.queue[number]
             assert parcel is not None
             self._forget(session, number)
             self.dropped(session, parcel.event, "queue full")
+
+    @staticmethod
+    def _expendable(session: Session) -> int | None:
+        """Take the oldest delivery off the backlog that can be let go of. What may have been sent with QoS 2 cannot:
+        the client may hold its packet id, and would take the next delivery under it for this one."""
+        for position, number in enumerate(session.backlog):
+            parcel = session.queue[number]
+            if number > session.recovered or (parcel is not None and parcel.qos == 1):
+                del session.backlog[position]
+                return number
+        return None
 
     def dropped(self, session: Session, event: Event, why: str) -> None:
         session.dropped += 1

@@ -109,7 +109,7 @@ class Publishing:
             if len(self.legal) >= TOPICS_MAX:
                 self.legal.clear()
             self.legal[topic] = None
-        if not self.access.may_publish(user, client, topic):
+        if topic[0] == "$" if self.access.open_to_all else not self.access.may_publish(user, client, topic):
             return Reason.NOT_AUTHORIZED, "you may not publish to this topic"
         if retain and size and not self._may_retain(user, topic, size + len(topic)):
             return Reason.QUOTA_EXCEEDED, "too much is retained already: delete some, or raise limits.retained_…"

@@ -13,7 +13,7 @@ BENCH ?= simulator broker
 ARGS  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test soak bench fuzz format docs lock clean
+.PHONY: help setup demo check test soak bench fuzz abuse format docs lock clean
 
 help: ## list the verbs
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,9 @@ fuzz: setup ## hostile bytes against the wire, guided by coverage (RUNS=1000000)
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || { echo "fuzzing needs atheris, which exists for Linux on x86-64 only"; exit 1; }
 	@$(BIN)/python tests/fuzz/link.py -runs=$(RUNS) $(ARGS)
 	@$(BIN)/python tests/fuzz/mqtt.py -runs=$(RUNS) $(ARGS)
+
+abuse: setup ## bad inputs in bulk against a live broker: a million packets, a million topics (minutes)
+	LATECOMER_ABUSE=long $(BIN)/pytest -n 0 tests/abuse $(ARGS)
 
 format: setup ## put the code in shape
 	$(BIN)/ruff format --quiet .

@@ -12,7 +12,7 @@ from tests.abuse.house import House, Probe, running
 
 @pytest.fixture(scope="module")
 def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """The module's broker; its `SETTINGS` are settings by section, and `PREPARE` writes files they name."""
+    """The module's broker: its `SETTINGS` are settings by section, or its `prepare` writes files and returns them."""
     folder = tmp_path_factory.mktemp("house")
     prepare = getattr(request.module, "prepare", None)
     settings: dict[str, Any] = prepare(folder) if prepare else getattr(request.module, "SETTINGS", {})

@@ -30,7 +30,7 @@ from tests.conformance.codec import (
 from tests.conformance.raw import PATIENCE_S, Client, farewell
 
 PACKETS = 1_000_000 if LONG else 20_000
-PER_CONNECTION = 20
+PER_CONNECTION = 8
 SETTINGS = {"limits": {"connection_rate": 0, "sessions": 500, "packet_s": 2.0}}
 SEED = 20_221
 

@@ -6,7 +6,7 @@ from tests.abuse.house import LONG, House, MiB, Probe, settled
 from tests.conformance.codec import PUBACK
 
 TOPICS = 1_000_000 if LONG else 30_000
-SUBSCRIPTIONS = 100_000 if LONG else 5_000
+SUBSCRIPTIONS = 100_000 if LONG else 3_000
 SETTINGS = {"limits": {"connection_rate": 0}}
 
 

@@ -24,9 +24,9 @@ allow probe all       probe/#
 allow *     all       mark/#
 """
 PASSWORDS = {"alice": b"alice's password", "bob": b"bob's password", "probe": b"probe's password"}
-PROBE = {"user": "probe", "password": PASSWORDS["probe"]}
-ALICE = {"user": "alice", "password": PASSWORDS["alice"]}
-BOB = {"user": "bob", "password": PASSWORDS["bob"]}
+PROBE: dict[str, Any] = {"user": "probe", "password": PASSWORDS["probe"]}
+ALICE: dict[str, Any] = {"user": "alice", "password": PASSWORDS["alice"]}
+BOB: dict[str, Any] = {"user": "bob", "password": PASSWORDS["bob"]}
 BAD_ID, BAD_PASSWORD, FORBIDDEN, TAKEN, INVALID, TOO_OFTEN = 0x85, 0x86, 0x87, 0x8E, 0x8F, 0x9F
 GUESSED = ("alice", "nobody", "../users", "alice\n", "a:b", "x" * 60_000)
 FORBIDDEN_FILTERS = (

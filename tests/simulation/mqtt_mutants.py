@@ -313,9 +313,15 @@ def the_dead_come_back(patch: Patch) -> None:
 
 @mutant
 def retained_is_not_compared(patch: Patch) -> None:
-    """Brokers that meet do not tell what they retain, and publications are for those who are there."""
+    """Brokers that meet do not tell what they retain."""
     patch.setattr(retained.RetainedMessages, "greet", lambda self, peer: None)
-    patch.setattr(events.Events, "_must_flood", lambda self, event: False)
+
+
+@mutant
+def retained_goes_where_it_is_wanted(patch: Patch) -> None:
+    """Brokers whose clients did not ask for a topic do not hear of what is retained there."""
+    right = events.Events._must_flood
+    patch.setattr(events.Events, "_must_flood", lambda self, event: not event.retain and right(self, event))
 
 
 @mutant

@@ -293,7 +293,6 @@ class Net:
 
     def __init__(self, *hands: MqttHand) -> None:
         self.hands = {hand.id: hand for hand in hands}
-        self.cut: list[frozenset[str]] = []
         self.number = 0
 
     def link(self, one: str, other: str) -> None:

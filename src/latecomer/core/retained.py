@@ -105,12 +105,21 @@ class RetainedMessages:
 
     def match(self, pattern: str, now: Instant) -> Iterator[Event]:
         """What is retained for a topic filter."""
-        self.expire(now)
-        topics = self._topics(pattern) if "+" in pattern or "#" in pattern else [pattern]
-        for topic in topics:
-            event = self.events.get(topic)
+        for topic in self.topics(pattern):
+            event = self.get(topic, now)
             if event is not None:
                 yield event
+
+    def topics(self, pattern: str) -> list[str]:
+        """Topics that something is retained for, and that match a topic filter."""
+        if "+" in pattern or "#" in pattern:
+            return self._topics(pattern)
+        return [pattern] if pattern in self.events else []
+
+    def get(self, topic: str, now: Instant) -> Event | None:
+        """What is retained for a topic."""
+        self.expire(now)
+        return self.events.get(topic)
 
     # -- between brokers ---------------------------------------------------------------------------------------------
 

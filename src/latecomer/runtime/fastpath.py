@@ -180,6 +180,7 @@ class FastPath:
         run: Plan | None = None
         ids: list[int] = []  # where the packet ids of a run of QoS 1 stand
         general: list[Packet] = []
+        only = b""  # the topic of a run that has one only
         try:
             while at + 1 < size:
                 first = data[at]
@@ -205,7 +206,7 @@ class FastPath:
                             plan = SLOW
                 if plan is not run or first != kind or (count == plan.most and first == PUBLISH_1):
                     if run is not None:
-                        if not self._forward(c, data, start, at, count, run, kind, ids):
+                        if not self._forward(c, data, start, at, count, run, kind, ids, only):
                             at = start
                             return
                         run = None
@@ -217,9 +218,9 @@ class FastPath:
                             plans = self._plans(c)
                             continue  # what the plan was made from may have changed
                         if not c.held:
-                            run, kind, start, count, ids = plan, first, at, 0, []
+                            run, kind, start, count, ids, only = plan, first, at, 0, [], topic
                 if run is not None:
-                    count += 1
+                    count, only = count + 1, only if topic == only else b""
                     if first == PUBLISH_1:
                         ids.append(after_topic)
                 elif first == PUBACK and c.ranges and (settled := self._settle(c, data, at, size)):
@@ -229,7 +230,7 @@ class FastPath:
                 elif not self._odd(c, decode(first, data[body:end], c.version), general):
                     return
                 at = end
-            if run is not None and not self._forward(c, data, start, at, count, run, kind, ids):
+            if run is not None and not self._forward(c, data, start, at, count, run, kind, ids, only):
                 at = start
         except PacketError as error:
             if run is not None:
@@ -270,7 +271,16 @@ class FastPath:
     # -- runs --------------------------------------------------------------------------------------------------------
 
     def _forward(
-        self, c: Connection, data: bytes, start: int, end: int, count: int, plan: Plan, kind: int, ids: list[int]
+        self,
+        c: Connection,
+        data: bytes,
+        start: int,
+        end: int,
+        count: int,
+        plan: Plan,
+        kind: int,
+        ids: list[int],
+        only: bytes,
     ) -> bool:
         """Hand a run to its receivers; False: one of them has too much under way, and `c` waits for it."""
         quota = 0 if kind == PUBLISH_0 else count
@@ -284,6 +294,7 @@ class FastPath:
                     c.wait_for(r)
                     return False
         self._forward_now(c, data, start, end, count, plan, kind, ids)
+        self._note(c, data, start, end, count, plan, only)
         return True
 
     def _forward_now(
@@ -305,10 +316,16 @@ class FastPath:
             counters.publish_received[1] += count
             counters.publish_delivered[1] += count * len(plan.everybody)
         counters.bytes_in += end - start
-        journal = driver.journal
-        if journal is not None:
-            assert c.session is not None
-            journal.mixed_run(c.session.client, whole, len(plan.everybody))
+
+    def _note(self, c: Connection, data: bytes, start: int, end: int, count: int, plan: Plan, only: bytes) -> None:
+        """For the event log."""
+        journal = self.driver.journal
+        if journal is None or c.session is None:
+            return
+        if only:
+            journal.run(c.session.client, only, count, len(plan.everybody))
+        else:
+            journal.mixed_run(c.session.client, data[start:end], len(plan.everybody))
 
     def _forward_plain(self, c: Connection, whole: bytes, plan: Plan) -> None:
         """QoS 0 to receivers of both versions, and to neighbours."""

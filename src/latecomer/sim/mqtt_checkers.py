@@ -196,7 +196,8 @@ class Ledger:
         if not asked:
             self.violate("unasked", f"{client.id} got {token} on {packet.topic!r} and never asked for it")
             return
-        if packet.qos > min(max(asked), publication.qos):
+        least = 0 if publication.retain else _quality(receiver, client.id, publication)
+        if not least <= packet.qos <= min(max(asked), publication.qos):
             self.violate("quality", f"{client.id} got {token} with QoS {packet.qos}")
         self._check_repetition(client, receiver, packet, publication)
         self._check_order(client, receiver, packet, publication)

@@ -149,6 +149,7 @@ class Sessions:
             _, _, session = heappop(self.timers)
             if self.by_client.get(session.client) is session and not session.connection:
                 self._keep_time(session)
+        self.subscribing.woken()
 
     def _keep_time(self, session: Session) -> None:
         """Do what is due for a session that is away."""
@@ -159,7 +160,9 @@ class Sessions:
             self._end(session, "expired")
 
     def due(self) -> Instant | None:
-        return self.timers[0][0] if self.timers else None
+        timer = self.timers[0][0] if self.timers else None
+        retained = self.subscribing.due
+        return retained if timer is None or (retained is not None and retained < timer) else timer
 
     def recover(self, disk: Disk) -> None:
         """Find the sessions as they were; nobody is connected, and those who were have just gone."""
@@ -329,6 +332,7 @@ class Sessions:
         session.away_since = now
         session.leased = 0
         session.choked = False
+        session.giving.clear()
         self.orders.note(Kind.DISCONNECTED, client=session.client)
         if not keep_will:
             session.will = None

@@ -155,6 +155,8 @@ class Session:
     """By topic, where no content decides; void when a subscription changes."""
     picky: int = 0
     """Subscriptions that look at the content."""
+    giving: deque[tuple[Subscription, deque[str]]] = field(default_factory=deque)
+    """Topics whose retained message is still to be handed over, by subscription."""
     no_local: int = 0
     """Subscriptions that do not want the client's own publications."""
     wishes: dict[Filter, dict[str, Subscription]] = field(default_factory=dict)

@@ -6,7 +6,8 @@ the topic filter (3.1.1): architecture §4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from latecomer.core.attributes import attributes_of
@@ -32,10 +33,15 @@ from latecomer.messages.mqtt import (
 )
 from latecomer.model.content import Conjunction
 from latecomer.model.errors import FilterError
-from latecomer.model.filters import Filter, filter_matches, make_filter, parse_filter
+from latecomer.model.filters import Filter, make_filter, parse_filter
+from latecomer.model.ids import ClientId, Instant
 from latecomer.model.record import Kind
 
 SHARE = "$share/"
+RETAINED_SLICE = 256
+"""Retained messages given in one step."""
+RETAINED_PAUSE_US, RETAINED_WAIT_US = 500, 20_000
+"""Until the next ones; until it is seen whether a client that does not read has begun to."""
 GRANTED = (Reason.SUCCESS, Reason.GRANTED_QOS_1, Reason.GRANTED_QOS_2)
 
 
@@ -68,6 +74,9 @@ class Subscribing:
     shares: Shares
     retained: RetainedMessages
     deliveries: Deliveries
+    lagging: dict[ClientId, Session] = field(default_factory=dict)
+    """Those who have not got all that was retained for them."""
+    due: Instant | None = None
 
     # -- packets -----------------------------------------------------------------------------------------------------
 
@@ -105,7 +114,8 @@ class Subscribing:
         properties = Properties(reason_string="; ".join(problems)[:1024]) if problems and session.explains else NONE
         self.orders.transmit(session.connection, Suback(packet.packet_id, tuple(reasons), properties))
         for subscription in retained.values():
-            self._give_retained(session, subscription)
+            session.giving.append((subscription, deque(self.retained.topics(subscription.filter.topic))))
+        self.give_retained(session)
 
     def unsubscribe(self, session: Session, packet: Unsubscribe) -> None:
         reasons = []
@@ -116,17 +126,44 @@ class Subscribing:
                 self.leave(session, subscription)
         self.orders.transmit(session.connection, Unsuback(packet.packet_id, tuple(reasons)))
 
-    def _give_retained(self, session: Session, subscription: Subscription) -> None:
-        now = self.orders.now
-        grade = Grade(subscription.qos, (subscription.id,) if subscription.id else (), True)
-        filter = subscription.filter
-        for event in list(self.retained.match(filter.topic, now)):
-            if filter.where is not None and not filter_matches(filter, event.topic, attributes_of(event)):
+    # -- retained messages -------------------------------------------------------------------------------------------
+
+    def give_retained(self, session: Session) -> None:
+        """Hand over some of what is retained for new subscriptions; a long list must not keep others waiting."""
+        budget = RETAINED_SLICE
+        giving = session.giving
+        while giving and budget and not session.choked:
+            subscription, topics = giving[0]
+            if not topics or session.subscriptions.get(subscription.text) != subscription:
+                giving.popleft()
                 continue
-            if subscription.no_local and event.publisher == session.client:
-                continue
-            if self.access.may_receive(session.user, session.client, event.topic):
-                self.deliveries.give(session, event, grade, True, 0)
+            budget -= 1
+            self._give_one(session, subscription, topics.popleft())
+        if giving:
+            self.lagging[session.client] = session
+            pause_us = RETAINED_WAIT_US if session.choked else RETAINED_PAUSE_US
+            self.due = self.orders.wake(self.orders.now + pause_us)
+
+    def woken(self) -> None:
+        """Go on with those who have not got everything yet."""
+        if self.due is None or self.due > self.orders.now:
+            return
+        self.due = None
+        lagging, self.lagging = self.lagging, {}
+        for session in lagging.values():
+            if session.connection:
+                self.give_retained(session)
+
+    def _give_one(self, session: Session, subscription: Subscription, topic: str) -> None:
+        event = self.retained.get(topic, self.orders.now)
+        if event is None or not self.access.may_receive(session.user, session.client, topic):
+            return
+        if subscription.no_local and event.publisher == session.client:
+            return
+        where = subscription.filter.where
+        if where is None or where.matches(attributes_of(event)):
+            grade = Grade(subscription.qos, (subscription.id,) if subscription.id else (), True)
+            self.deliveries.give(session, event, grade, True, 0)
 
     # -- what a client may ask for -------------------------------------------------------------------------------------
 

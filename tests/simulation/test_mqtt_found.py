@@ -1,0 +1,168 @@
+"""What fault seeds of MQTT clients found in the core, each as the smallest story that shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from latecomer.core.broker import Broker
+from latecomer.core.effects import Note, Persist, Transmit
+from latecomer.core.inputs import Input, MqttConnected, MqttLost, MqttReceived, Started
+from latecomer.core.session.limits import SessionLimits
+from latecomer.core.settings import BrokerSettings
+from latecomer.messages.link import Sharing
+from latecomer.messages.mqtt import (
+    Connack,
+    Connect,
+    Packet,
+    Properties,
+    Publish,
+    Pubrec,
+    Pubrel,
+    Request,
+    Subscribe,
+    Will,
+)
+from latecomer.model import topology_generators as generators
+from latecomer.model.event import Event
+from latecomer.model.filters import Filter
+from latecomer.model.record import Kind
+from latecomer.sim.disk import Disk
+from latecomer.sim.mqtt_checkers import Ledger
+from latecomer.sim.mqtt_clients import MqttClient, MqttClients, Publication
+from latecomer.sim.world import World
+
+SECOND_US = 1_000_000
+
+
+@dataclass
+class Alone:
+    """One broker with its disk, driven by hand."""
+
+    limits: SessionLimits = field(default_factory=SessionLimits)
+    neighbours: dict[str, int] = field(default_factory=dict)
+    disk: Disk = field(default_factory=Disk)
+    now: int = SECOND_US
+    boot: int = 0
+    connection: int = 0
+    published: list[str] = field(default_factory=list)
+    """Topics, as noted."""
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self.boot += 1
+        self.core = Broker("b", BrokerSettings(), self.neighbours, self.boot, self.disk.tables, limits=self.limits)
+        self.step(Started())
+
+    def step(self, fact: Input) -> list[Packet]:
+        """What the client at hand is sent."""
+        packets: list[Packet] = []
+        for effect in self.core.step(self.now, fact):
+            if isinstance(effect, Persist):
+                self.disk.apply(effect.writes)
+            elif isinstance(effect, Transmit) and effect.connection == self.connection:
+                packets += effect.packets
+            elif isinstance(effect, Note) and effect.record.kind is Kind.PUBLISHED:
+                self.published.append(effect.record.topic)
+        return packets
+
+    def connect(self, client: str, *, expiry_s: int = 1000, will: Will | None = None) -> list[Packet]:
+        self.connection += 1
+        properties = Properties(session_expiry_s=expiry_s)
+        return self.step(
+            MqttConnected(self.connection, Connect(client, clean_start=False, will=will, properties=properties))
+        )
+
+    def say(self, *packets: Packet) -> list[Packet]:
+        return self.step(MqttReceived(self.connection, packets))
+
+
+def present(packets: list[Packet]) -> bool:
+    assert isinstance(packets[0], Connack)
+    return packets[0].session_present
+
+
+def test_a_session_that_is_over_is_not_found_because_the_alarm_is_late() -> None:
+    """Whoever was stopped hears of the client before it is woken."""
+    broker = Alone()
+    broker.connect("c", expiry_s=2, will=Will("last", b"words", 1, properties=Properties(will_delay_s=1)))
+    broker.step(MqttLost(broker.connection))
+    broker.now += 3 * SECOND_US
+    assert not present(broker.connect("c"))
+    assert broker.published == ["last"]
+
+
+def test_a_will_whose_time_has_come_is_published_though_the_client_is_back() -> None:
+    broker = Alone()
+    broker.connect("c", will=Will("last", b"words", 1, properties=Properties(will_delay_s=1)))
+    broker.step(MqttLost(broker.connection))
+    broker.now += 2 * SECOND_US
+    assert present(broker.connect("c"))
+    assert broker.published == ["last"]
+
+
+def test_a_second_crash_does_not_give_a_session_more_time() -> None:
+    broker = Alone()
+    broker.connect("c", expiry_s=3)
+    broker.restart()
+    broker.now += 2 * SECOND_US
+    broker.restart()
+    broker.now += 2 * SECOND_US
+    assert not present(broker.connect("c")), "the client has been away for four seconds"
+
+
+def test_a_full_queue_does_not_drop_what_the_client_may_hold_the_packet_id_of() -> None:
+    """Otherwise the client would keep the id for ever, and take a later delivery under it for this one."""
+    broker = Alone(SessionLimits(queue_messages=2, inflight=1))
+    broker.connect("c")
+    broker.say(Subscribe(1, (Request("a", 2),)))
+    assert [p.packet_id for p in broker.say(Publish("a", b"1", 2, packet_id=1)) if type(p) is Publish] == [1]
+    broker.restart()
+    broker.connect("other")
+    for number in range(2, 6):
+        broker.say(Publish("a", b"%d" % number, 2, packet_id=number))
+    again = [packet for packet in broker.connect("c") if type(packet) is Publish]
+    assert [(packet.payload, packet.packet_id, packet.dup) for packet in again] == [(b"1", 1, True)]
+    assert Pubrel(1) in broker.say(Pubrec(1))
+
+
+def test_a_broker_that_was_just_started_knows_the_groups_of_the_others() -> None:
+    """It chooses for a publication before any neighbour could tell it."""
+    group = ("g", Filter("s"), 1)
+    broker = Alone(neighbours={"x": 1})
+    broker.core.shares.on_sharing("x", Sharing("x", 1, 1, (group,)))
+    broker.connect("c")
+    broker.restart()
+    broker.connect("c")
+    broker.say(Publish("s", b"", 1, packet_id=1))
+    (event,) = broker.disk.tables["outbox"][""].values()
+    assert isinstance(event, Event)
+    assert event.shares == (("g", "s", "x"),)
+
+
+def test_a_neighbour_hears_of_what_is_retained_before_it_is_in_the_tree() -> None:
+    """Both have compared what they retain when their link began; nothing else would tell it if the origin's outbox had
+    no room to keep the publication for it."""
+    settings = BrokerSettings(settle_us=400_000)
+    world = World(generators.line(2, latency_us=1_000), settings, Random(1))
+    ledger = Ledger(world)
+    clients = MqttClients(world, ledger)
+    ledger.stays.told = clients.pipes.told
+    world.observers += [ledger, clients]
+    world.start_all()
+    client = MqttClient("c", "b1")
+    clients.join(client)
+    world.run(2 * SECOND_US)
+    world.crash("b2")
+    world.run(6 * SECOND_US)
+    world.start("b2")
+    world.run(world.now + 100_000)
+    clients.publish(client, Publication("c:1", "c", 1, "r/1", 1, retain=True))
+    world.run(world.now + 100_000)
+    one, other = world.nodes["b1"].core, world.nodes["b2"].core
+    assert one is not None
+    assert other is not None
+    assert "b2" not in one.events.members, "the new tree is not ready"
+    assert "r/1" in other.retained.events

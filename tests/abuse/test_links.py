@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -23,10 +23,8 @@ SETTINGS = {
 }
 
 
-@pytest.fixture
-def caller(house: House) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", PORT), PATIENCE_S) as found:
-        yield found
+def calling() -> socket.socket:
+    return socket.create_connection(("127.0.0.1", PORT), PATIENCE_S)
 
 
 def speak(broker: str = "b", network: str = "ours", secret: str | None = SECRET) -> LinkChallenge:
@@ -70,8 +68,8 @@ GARBAGE: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("data", GARBAGE.values(), ids=GARBAGE)
-def test_23_garbage(house: House, caller: socket.socket, data: bytes) -> None:
-    with house.noticed("link", "link connection with 127.0.0.1"):
+def test_23_garbage(house: House, data: bytes) -> None:
+    with house.noticed("link", "link connection with 127.0.0.1"), calling() as caller:
         caller.sendall(data)
         everything(caller)
 
@@ -86,8 +84,8 @@ STRANGERS: dict[str, tuple[Callable[[], LinkChallenge], str]] = {
 
 
 @pytest.mark.parametrize(("who", "why"), STRANGERS.values(), ids=STRANGERS)
-def test_23_strangers(house: House, caller: socket.socket, who: Callable[[], LinkChallenge], why: str) -> None:
-    with house.noticed("link", why):
+def test_23_strangers(house: House, who: Callable[[], LinkChallenge], why: str) -> None:
+    with house.noticed("link", why), calling() as caller:
         refused, _ = converse(caller, who())
         assert why in refused
         assert everything(caller) == b""
@@ -97,16 +95,13 @@ def test_23_strangers(house: House, caller: socket.socket, who: Callable[[], Lin
 def test_23_a_conversation_played_again(house: House) -> None:
     """What the right neighbour once said is worth nothing the second time: the broker's chance is another."""
     recorded = speak(broker="b")
-    with socket.create_connection(("127.0.0.1", PORT), PATIENCE_S) as first:
+    with calling() as first:
         hello = recorded.begin()
         first.sendall(hello)
         progress = recorded.feed(first.recv(65_536))
         proof = progress.send
         assert proof
-    with (
-        house.noticed("link", "the secret of the other end"),
-        socket.create_connection(("127.0.0.1", PORT), PATIENCE_S) as second,
-    ):
+    with house.noticed("link", "the secret of the other end"), calling() as second:
         second.sendall(hello)
         second.recv(65_536)
         second.sendall(proof)
@@ -114,37 +109,34 @@ def test_23_a_conversation_played_again(house: House) -> None:
     assert house.metrics()["latecomer_links_up"] == 0
 
 
-def test_23_its_own_words(house: House, caller: socket.socket) -> None:
+def test_23_its_own_words(house: House) -> None:
     """Reflected to it, its own hello and proof are refused."""
-    mine = speak()
-    caller.sendall(mine.begin())
-    theirs = caller.recv(65_536)
-    with house.noticed("link"):
-        caller.sendall(theirs)
+    with house.noticed("link"), calling() as caller:
+        caller.sendall(speak().begin())
+        caller.sendall(caller.recv(65_536))
         everything(caller)
 
 
-def test_23_silence(house: House, caller: socket.socket) -> None:
-    with house.noticed("link", "it did not prove who it is in time"):
+def test_23_silence(house: House) -> None:
+    with house.noticed("link", "it did not prove who it is in time"), calling() as caller:
         assert everything(caller) == b""
 
 
-def test_23_half_a_hello(house: House, caller: socket.socket) -> None:
-    with house.noticed("link", "it did not prove who it is in time"):
+def test_23_half_a_hello(house: House) -> None:
+    with house.noticed("link", "it did not prove who it is in time"), calling() as caller:
         caller.sendall(speak().begin()[:-1])
         assert everything(caller) == b""
 
 
 @pytest.mark.parametrize("size", [640, 3_000_000])
-def test_27_a_neighbour_that_talks_nonsense(house: House, caller: socket.socket, size: int) -> None:
+def test_27_a_neighbour_that_talks_nonsense(house: House, size: int) -> None:
     """It knows the secret and sends bytes that are no frames: the link is closed, clients are served."""
-    refused, _ = converse(caller, speak())
-    assert refused == ""
     before = house.rss()
-    seed = os.urandom(64)
-    with contextlib.suppress(OSError):
-        caller.sendall(b"\xff" + seed * (size // 64))
-    everything(caller)
+    with calling() as caller:
+        assert converse(caller, speak())[0] == ""
+        with contextlib.suppress(OSError):
+            caller.sendall(b"\xff" + os.urandom(64) * (size // 64))
+        everything(caller)
     settled(lambda: house.metrics()["latecomer_links_up"] == 0, "the link is down")
     settled(lambda: "link connection with b closed" in house.log, "the log says so")
     assert house.rss() - before < 32 * 1024 * 1024
@@ -152,9 +144,9 @@ def test_27_a_neighbour_that_talks_nonsense(house: House, caller: socket.socket,
 
 def test_23_many_who_prove_nothing(house: House) -> None:
     """Those who wait to be asked for the secret are few at any time, and the neighbour still gets through."""
-    crowd = [socket.create_connection(("127.0.0.1", PORT), PATIENCE_S) for _ in range(150)]
+    crowd = [calling() for _ in range(150)]
     settled(lambda: "too many connections that have not proved who they are" in house.log, "some are sent away")
     for one in crowd:
         one.close()
-    with socket.create_connection(("127.0.0.1", PORT), PATIENCE_S) as caller:
+    with calling() as caller:
         assert converse(caller, speak())[0] == ""

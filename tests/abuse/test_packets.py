@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.abuse.house import House, nothing_came
+from tests.abuse.house import House, MiB, nothing_came
 from tests.conformance.codec import (
     AUTH,
     CONNACK,
@@ -207,6 +207,21 @@ def test_07_a_topic_of_65535_slashes(house: House, qos: int) -> None:
         client.ping()
     nothing_came(witness)
     assert client.publish("a/" * 127 + "a") is not None  # 128 levels are fine
+
+
+def test_07_aliases_of_long_topics(house: House) -> None:
+    """What is refused is not remembered under an alias either."""
+    before = house.rss()
+    for _ in range(10):
+        client = house.join()
+        for alias in range(1, 65):
+            properties = ((P.TOPIC_ALIAS, alias),)
+            client.send(client.publication("x" * 65_535, qos=1, packet_id=alias, properties=properties))
+            client.expect(PUBACK, reason=TOPIC_INVALID)
+    assert house.rss() - before < 20 * MiB
+    with house.noticed("protocol_error", "topic alias 1 stands for nothing"):
+        client.send(client.publication("", properties=((P.TOPIC_ALIAS, 1),)))
+        client.expect_end(PROTOCOL_ERROR)
 
 
 def test_07_a_filter_of_65535_slashes(house: House) -> None:

@@ -13,7 +13,4 @@ def test_the_page_names_every_test_and_no_other() -> None:
     named = set(re.findall(r"`(test_\w+)`", PAGE.read_text("utf-8")))
     here = {path: path.read_text("utf-8") for path in HERE.glob("test_*.py") if path != Path(__file__)}
     tests = {name for text in here.values() for name in re.findall(r"^def (test_\w+)", text, re.MULTILINE)}
-    assert named - tests == set(), "on the page, and nowhere else"
-    for name in sorted(tests - named):
-        near = name.rsplit("_", 1)[0]
-        assert any(other.startswith(near[:10]) for other in named), f"{name} is not on the page, nor any of its number"
+    assert named == tests

@@ -134,16 +134,11 @@ class Promises(RuleBasedStateMachine):
         self.receiver.wire = self.hand.durable("s", self.version, **options)
         assert self.receiver.wire.connack.session_present == self.met("s")
 
-    @precondition(lambda self: self.receiver.wire is not None)
-    @rule()
-    def receiver_takes_over_from_itself(self) -> None:
-        self.forget_receiver()
-        self.receiver_comes(20)
-
     @precondition(lambda self: self.sender.wire is not None and len(self.sender.under_way) < 50)
-    @rule(qos=st.sampled_from([1, 2]))
-    def sender_publishes(self, qos: int) -> None:
-        self.sender.publish(qos)
+    @rule(lot=st.lists(st.sampled_from([1, 2]), min_size=1, max_size=4))
+    def sender_publishes(self, lot: list[int]) -> None:
+        for qos in lot:
+            self.sender.publish(qos)
 
     @precondition(lambda self: self.sender.wire is not None)
     @rule(count=counts)
@@ -160,28 +155,31 @@ class Promises(RuleBasedStateMachine):
     def receiver_says(self, count: int) -> None:
         self.receiver.say(count)
 
-    @precondition(lambda self: self.sender.wire is not None)
-    @rule()
-    def sender_is_cut_off(self) -> None:
-        assert self.sender.wire is not None
-        self.sender.wire.lose()
-        self.sender.wire = None
-
     @precondition(lambda self: self.receiver.wire is not None)
-    @rule(politely=st.booleans())
-    def receiver_goes(self, politely: bool) -> None:
-        assert self.receiver.wire is not None
-        if politely:
-            self.receiver.wire.disconnect()
-        else:
-            self.receiver.wire.lose()
-        self.forget_receiver()
+    @rule(count=counts, more=counts)
+    def receiver_goes_on(self, count: int, more: int) -> None:
+        self.receiver.read(count)
+        self.receiver.say(count)
+        self.receiver.read(more)
 
-    @rule()
-    def broker_crashes(self) -> None:
-        self.hand.restart()
-        self.sender.wire = None
-        self.forget_receiver()
+    @rule(what=st.sampled_from(["sender", "receiver", "politely", "taken over", "crash", "crash"]))
+    def something_breaks(self, what: str) -> None:
+        sender, receiver = self.sender.wire, self.receiver.wire
+        if what == "crash":
+            self.hand.restart()
+            self.sender.wire = None
+            self.forget_receiver()
+        elif what == "sender" and sender is not None:
+            sender.lose()
+            self.sender.wire = None
+        elif what != "sender" and receiver is not None:
+            if what == "receiver":
+                receiver.lose()
+            elif what == "politely":
+                receiver.disconnect()
+            self.forget_receiver()
+            if what == "taken over":
+                self.receiver_comes(20)
 
     def forget_receiver(self) -> None:
         """What belonged to the connection."""
@@ -222,5 +220,5 @@ class Promises(RuleBasedStateMachine):
         assert self.hand.rows("queue") == self.hand.rows("incoming") == self.hand.rows("outbox") == 0
 
 
-Promises.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
+Promises.TestCase.settings = settings(max_examples=250, stateful_step_count=40)
 TestPromises = Promises.TestCase

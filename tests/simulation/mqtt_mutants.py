@@ -312,12 +312,6 @@ def the_dead_come_back(patch: Patch) -> None:
 
 
 @mutant
-def retained_is_not_compared(patch: Patch) -> None:
-    """Brokers that meet do not tell what they retain."""
-    patch.setattr(retained.RetainedMessages, "greet", lambda self, peer: None)
-
-
-@mutant
 def retained_goes_where_it_is_wanted(patch: Patch) -> None:
     """Brokers whose clients did not ask for a topic do not hear of what is retained there."""
     right = events.Events._must_flood
@@ -327,19 +321,19 @@ def retained_goes_where_it_is_wanted(patch: Patch) -> None:
 @mutant
 def retained_is_not_handed_out(patch: Patch) -> None:
     """Who subscribes does not get what is retained."""
-    patch.setattr(subscribing.Subscribing, "_give_retained", lambda self, session, subscription: None)
+    patch.setattr(subscribing.Subscribing, "_give_one", lambda self, session, subscription, topic: None)
 
 
 @mutant
 def retained_is_handed_out_twice(patch: Patch) -> None:
     """Who subscribes gets what is retained twice."""
-    right = subscribing.Subscribing._give_retained
+    right = subscribing.Subscribing._give_one
 
-    def give(self: subscribing.Subscribing, session: Any, subscription: Any) -> None:
-        right(self, session, subscription)
-        right(self, session, subscription)
+    def give(self: subscribing.Subscribing, session: Any, subscription: Any, topic: str) -> None:
+        right(self, session, subscription, topic)
+        right(self, session, subscription, topic)
 
-    patch.setattr(subscribing.Subscribing, "_give_retained", give)
+    patch.setattr(subscribing.Subscribing, "_give_one", give)
 
 
 @mutant

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -143,7 +144,7 @@ def test_nothing_comes_before_the_connack() -> None:
     """[MQTT-3.2.0-1]: while the session is on its way to the disk, others do not write to its connection."""
     house = House(durability=Durability.POWER)
     p = publisher(house)
-    options = {"clean_start": False, "properties": Properties(session_expiry_s=100)}
+    options: dict[str, Any] = {"clean_start": False, "properties": Properties(session_expiry_s=100)}
     s = subscriber(house, version=V5, qos=0, **options)
     s.lose()
     house.commit()

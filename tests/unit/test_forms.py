@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.messages.mqtt import V5, V311, Puback, Publish, Reason
+from latecomer.messages.mqtt import V5, V311, Packet, Puback, Publish, Reason
 from latecomer.runtime.forms import ACKS, Forms
 from latecomer.wire.mqtt import Reader, encode
 from tests.strategies_mqtt import names
@@ -26,10 +28,10 @@ def run(packets: list[Publish], version: int) -> Forms:
     return Forms(data, version, bool(ids), ids)
 
 
-def packets_of(data: bytes, version: int) -> list[object]:
+def packets_of(data: bytes, version: int) -> Sequence[Packet]:
     reader = Reader()
     reader.version = version
-    packets = list(reader.feed(data))
+    packets = reader.feed(data)
     assert reader.problem is None
     assert not reader.pending
     return packets

@@ -93,7 +93,8 @@ def test_who_leaves_gets_nothing_more() -> None:
     p.publish("t", b"", 1)
     assert p.one(Puback).reason == Reason.NO_MATCHING_SUBSCRIBERS
     shares = hand.broker.shares
-    assert shares.groups == shares._places == shares._by_filter == shares._own == shares._turns == {}
+    for table in (shares.groups, shares._places, shares._by_filter, shares._own, shares._turns):
+        assert not table
     assert hand.broker.clients.shared == {}
     assert not shares.any_for("t")
 

@@ -199,9 +199,9 @@ def test_a_large_frame_in_small_chunks_is_looked_at_once(monkeypatch: pytest.Mon
     cuts: list[int] = []
     cut = wire._cut
 
-    def counting(data: bytes) -> tuple[list[LinkMessage], int, int]:
+    def counting(data: bytes, limit: int) -> tuple[list[LinkMessage], int, int]:
         cuts.append(len(data))
-        return cut(data)
+        return cut(data, limit)
 
     monkeypatch.setattr(wire, "_cut", counting)
     message = publication(bytes(FRAME_MAX - 1000))
@@ -216,9 +216,9 @@ def test_one_byte_at_a_time_costs_the_same_everywhere(monkeypatch: pytest.Monkey
     looked: list[int] = []
     cut = wire._cut
 
-    def counting(data: bytes) -> tuple[list[LinkMessage], int, int]:
+    def counting(data: bytes, limit: int) -> tuple[list[LinkMessage], int, int]:
         looked.append(len(data))
-        return cut(data)
+        return cut(data, limit)
 
     monkeypatch.setattr(wire, "_cut", counting)
     frames = [encode(Alive(number)) for number in range(100)]

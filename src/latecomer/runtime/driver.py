@@ -75,6 +75,9 @@ class Driver:
         self.full = False
         """The disk has no room: nothing new is taken that would need some."""
         self.writing = False
+        self.performing = False
+        """Effects are being performed. A fact that one of them leads to (`Relayed`) has its own effects after them all:
+        the core numbers what it sends to a neighbour, and the order on the wire must be the same."""
         self.held: deque[Effect | Connection] = deque()
         """Effects that wait for the disk; a connection marks the end of one of its steps."""
         self._timer: asyncio.TimerHandle | None = None
@@ -102,7 +105,7 @@ class Driver:
     def tell(self, fact: Input) -> None:
         """Tell the core a fact, and do what follows from it."""
         effects = self.core.step(self.now(), fact)
-        if self.writing:
+        if self.writing or self.performing:
             self.held.extend(effects)
         elif effects:
             self._perform(effects)
@@ -111,10 +114,10 @@ class Driver:
     def tell_from(self, connection: Connection, fact: Input) -> None:
         """The same for a fact from a client, whose later facts must not overtake it."""
         effects = self.core.step(self.now(), fact)
-        if not self.writing:
-            self._perform(effects)
-        else:
+        if self.writing or self.performing:
             self.held.extend(effects)
+        else:
+            self._perform(effects)
         if self.writing:
             self.held.append(connection)
             connection.held += 1
@@ -152,8 +155,14 @@ class Driver:
                 self._commit()
                 return
             effects = effects[1:]
-        for effect in effects:
-            table[type(effect)](effect)
+        self.performing = True
+        try:
+            for effect in effects:
+                table[type(effect)](effect)
+        finally:
+            self.performing = False
+        if self.held and not self.writing:
+            self._commit()
 
     def _commit(self) -> None:
         """Write everything that waits as one, then perform what waited for it."""
@@ -169,10 +178,11 @@ class Driver:
             else:
                 before.append(effect)
         self._perform_held(before)
-        if not writes:
-            return
-        self.writing = True
-        self._submit(writes, ready)
+        if writes:
+            self.writing = True
+            self._submit(writes, ready)
+        elif self.held:
+            self._commit()
 
     def _submit(self, writes: list[Any], ready: list[Effect | Connection]) -> None:
         begun = time.perf_counter()
@@ -208,12 +218,16 @@ class Driver:
 
     def _perform_held(self, effects: list[Effect | Connection]) -> None:
         table = self._perform_table
-        for effect in effects:
-            perform = table.get(type(effect))
-            if perform is not None:
-                perform(effect)
-            else:
-                self._stepped(effect)  # type: ignore[arg-type]
+        self.performing = True
+        try:
+            for effect in effects:
+                perform = table.get(type(effect))
+                if perform is not None:
+                    perform(effect)
+                else:
+                    self._stepped(effect)  # type: ignore[arg-type]
+        finally:
+            self.performing = False
 
     @staticmethod
     def _stepped(connection: Connection) -> None:

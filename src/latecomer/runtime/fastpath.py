@@ -27,7 +27,7 @@ from latecomer.core.session.state import PACKET_IDS, packet_id
 from latecomer.messages.link import Run
 from latecomer.messages.mqtt import V311, Packet, PacketError, Puback, Pubcomp, Publish, Pubrec, Reason
 from latecomer.model.filters import Filter
-from latecomer.runtime.forms import ACKS, PUBLISH_0, PUBLISH_1, Forms
+from latecomer.runtime.forms import ACKS, PUBLISH_0, PUBLISH_1, Forms, frame_at
 from latecomer.wire.mqtt import decode, header
 
 if TYPE_CHECKING:
@@ -413,8 +413,11 @@ class FastPath:
         session.leased -= count
         session.leased_from = c.ranges[0][0] if c.ranges else 0
         self.driver.counters.acks_in += count
-        if c.waiters and session.leased * 2 <= session.quota:
-            c.let_go()
+        if session.leased * 2 <= session.quota:
+            if c.waiters:
+                c.let_go()
+            if not c.choked and not session.backlog:
+                c.slow = False  # it has caught up
         if session.backlog:
             self.driver.tell(MqttReceived(c.id, ()))
 
@@ -430,7 +433,7 @@ class FastPath:
         before: Plan | None = None
         count = 0
         while at < size:
-            found = _frame(data, at)
+            found = frame_at(data, at)
             if found is None:
                 break  # a neighbour that sends such a thing is broken; what follows is not served
             body, after_topic, end = found
@@ -486,16 +489,3 @@ def _has_room(r: Connection, count: int) -> bool:
     if session.leased and number + count - session.leased_from >= PACKET_IDS:
         return False
     return not inflight or not any(packet_id(number + ahead) in inflight for ahead in range(1, count + 1))
-
-
-def _frame(data: bytes, at: int) -> tuple[int, int, int] | None:
-    """Where the body, what follows the topic, and the next frame of a run begin; None: there is no such frame."""
-    try:
-        found = header(data, at)
-        if found is None or data[at] != PUBLISH_0:
-            return None
-        body, end = found
-        after_topic = body + 2 + (data[body] << 8) + data[body + 1]
-    except (PacketError, IndexError):
-        return None
-    return (body, after_topic, end) if after_topic <= end <= len(data) else None

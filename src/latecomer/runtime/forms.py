@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latecomer.core.session.state import PACKET_IDS
-from latecomer.messages.mqtt import V311
+from latecomer.messages.mqtt import V311, PacketError
 from latecomer.wire.mqtt import header
 
 PUBLISH_0, PUBLISH_1 = 0x30, 0x32
@@ -98,6 +98,19 @@ class Forms:
             pieces += (bytes((first,)), _length(length), data[body:topic_end], middle, data[payload:end])
             at = end
         return b"".join(pieces)
+
+
+def frame_at(data: bytes, at: int) -> tuple[int, int, int] | None:
+    """Where the body, what follows the topic, and the next frame of a run begin; None: there is no QoS 0 frame."""
+    try:
+        found = header(data, at)
+        if found is None or data[at] != PUBLISH_0:
+            return None
+        body, end = found
+        after_topic = body + 2 + (data[body] << 8) + data[body + 1]
+    except (PacketError, IndexError):
+        return None
+    return (body, after_topic, end) if after_topic <= end <= len(data) else None
 
 
 def _length(length: int) -> bytes:

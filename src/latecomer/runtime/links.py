@@ -2,6 +2,7 @@
 
 Either end may call. If both do at once, both ends keep the call of the broker with the smaller id: they need not talk
 about it. A connection has a number of its own; what the core says about another one comes too late and is dropped.
+What one connection does is in `link_connection`.
 """
 
 from __future__ import annotations
@@ -9,111 +10,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from latecomer.core.inputs import LinkConnected, LinkDisconnected, LinkReceived
+from latecomer.core.inputs import LinkConnected, LinkDisconnected
 from latecomer.messages.link import LinkMessage
-from latecomer.model.errors import ProtocolError
+from latecomer.model.errors import SettingsError
 from latecomer.model.ids import BrokerId
-from latecomer.runtime.link_challenge import LinkChallenge, Role
+from latecomer.runtime.link_challenge import Role
+from latecomer.runtime.link_connection import LinkConnection, explain
 from latecomer.runtime.settings import LinkSection, Neighbour
-from latecomer.runtime.tls import LinkTls, peer_names
-from latecomer.wire.link import Reader, encode
+from latecomer.runtime.tls import LinkTls
+from latecomer.wire.link import encode
 
 if TYPE_CHECKING:
     from latecomer.runtime.driver import Driver
 
 PENDING_MAX = 100
-"""Connections that have not proved yet who they are."""
+"""Callers that have not proved yet who they are; beyond, the one that has taken longest has to go."""
+STRANGERS_LOGGED = 100
+"""Refusals of callers that are logged in `STRANGERS_S`; beyond they are counted only."""
+STRANGERS_S = 10.0
+STOP_S = 0.5
+"""How long a connection may take to close when the broker stops."""
+BUSY_BYTES = 65_536
+"""What a frame may need beyond the bytes of its event."""
+CLOSED = "link connection with %s closed: %s"
 
 log = logging.getLogger("latecomer")
-
-
-class LinkConnection(asyncio.Protocol):
-    """One connection to a neighbour, called or calling."""
-
-    def __init__(self, links: Links, role: Role, expected: tuple[BrokerId, ...], number: int) -> None:
-        self.links = links
-        self.role = role
-        self.number = number
-        self.peer: BrokerId | None = None
-        self.reader = Reader()
-        self.expected = expected
-        self.challenge: LinkChallenge | None = None
-        self.problem = ""
-        self.address = ""
-        self._timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        links = self.links
-        peer = self.transport.get_extra_info("peername")
-        self.address = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else ""
-        certified = None
-        if links.tls is not None:
-            certified = peer_names(self.transport.get_extra_info("peercert"))
-        self.challenge = LinkChallenge(self.role, links.broker, links.network, self.expected, links.secret, certified)
-        if self.role is Role.CALLEE and len(links.pending) >= PENDING_MAX:
-            self._give_up("too many connections that have not proved who they are")
-            self.challenge = None
-            return
-        links.pending[self] = None
-        self._timer = links.loop.call_later(links.settings.challenge_s, self._too_slow)
-        greeting = self.challenge.begin()
-        if greeting:
-            self.transport.write(greeting)
-
-    def _too_slow(self) -> None:
-        self._give_up("it did not prove who it is in time")
-
-    def _give_up(self, problem: str) -> None:
-        self.problem = problem
-        log.warning("link connection with %s closed: %s", self.peer or self.address, problem)
-        self.links.driver.counters.refuse("link")
-        self.transport.close()
-
-    def data_received(self, data: bytes) -> None:
-        if self.challenge is not None:
-            progress = self.challenge.feed(data)
-            if progress.send:
-                self.transport.write(progress.send)
-            if progress.refused is not None:
-                self._give_up(progress.refused)
-                self.challenge = None
-                return
-            if progress.peer is None:
-                return
-            self.challenge = None
-            if self._timer is not None:
-                self._timer.cancel()
-            self.peer = progress.peer
-            self.links.pending.pop(self, None)
-            if not self.links.proved(self):
-                return
-            data = progress.rest
-        if self.peer is None or not data:
-            return
-        counters = self.links.driver.counters.link(self.peer)
-        counters.bytes_in += len(data)
-        try:
-            frames = self.reader.feed(data)
-        except ProtocolError as error:
-            self._give_up(str(error))
-            return
-        if frames and self.links.current.get(self.peer) is self:
-            counters.frames_in += len(frames)
-            self.links.driver.tell(LinkReceived(self.peer, frames))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self.links.lost(self)
-
-    def pause_writing(self) -> None:
-        pass
-
-    def resume_writing(self) -> None:
-        pass
 
 
 class Links:
@@ -136,8 +59,16 @@ class Links:
         self.neighbours = {neighbour.id: neighbour for neighbour in settings.neighbours}
         self.current: dict[BrokerId, LinkConnection] = {}
         self.pending: dict[LinkConnection, None] = {}
+        """Not proved yet, the oldest first."""
+        self.open: dict[LinkConnection, None] = {}
+        """All that have a socket."""
         self.problems: dict[BrokerId, str] = {}
         """Why a neighbour could not be reached last time."""
+        self._logged: dict[BrokerId, str] = {}
+        self._strangers = 0
+        self._strangers_since = 0.0
+        self._barred: dict[BrokerId, float] = {}
+        """Neighbours that must stay away until their sessions are over, because we do not know what we did to them."""
         self._number = 0
         self._server: asyncio.Server | None = None
         self._callers: list[asyncio.Task[None]] = []
@@ -146,28 +77,42 @@ class Links:
         self._stopping = False
 
     async def start(self) -> None:
-        number = self.settings.number
-        if number is not None:
-            self._server = await self.loop.create_server(
-                self._called,
-                self.settings.host,
-                number,
-                ssl=self.tls.accepting if self.tls is not None else None,
+        settings = self.settings
+        event_max = self.driver.core.settings.event_max
+        if settings.receive_bytes < event_max + BUSY_BYTES:
+            raise SettingsError(
+                "link.receive_bytes",
+                f"must be at least {event_max + BUSY_BYTES}: an event of core.event_max is one frame",
             )
-        for neighbour in self.settings.neighbours:
+        number = settings.number
+        if number is not None:
+            try:
+                self._server = await self.loop.create_server(self._called, settings.host, number)
+            except OSError as error:
+                problem = f"cannot listen on {settings.host}, port {number}: {error.strerror or error}"
+                raise SettingsError("link.port", f"{problem}; choose another one") from None
+        for neighbour in settings.neighbours:
             if neighbour.host is not None:
                 self._wake[neighbour.id] = asyncio.Event()
                 self._callers.append(self.loop.create_task(self._keep_calling(neighbour)))
 
     async def stop(self) -> None:
+        """Call nobody any more, listen to nobody, and see every socket closed."""
         self._stopping = True
         for task in self._callers:
             task.cancel()
         await asyncio.gather(*self._callers, return_exceptions=True)
         if self._server is not None:
             self._server.close()
-        for connection in [*self.current.values(), *self.pending]:
-            connection.transport.close()
+        connections = list(self.open)
+        for connection in connections:
+            connection.close("the broker is stopping")
+        if connections:
+            _, slow = await asyncio.wait([connection.closed for connection in connections], timeout=STOP_S)
+            if slow:
+                for connection in list(self.open):
+                    connection.transport.abort()
+                await asyncio.wait(slow, timeout=STOP_S)
 
     @property
     def port(self) -> int | None:
@@ -184,92 +129,154 @@ class Links:
     def _called(self) -> LinkConnection:
         return self._next(Role.CALLEE, tuple(self.neighbours))
 
+    def admit(self, connection: LinkConnection) -> None:
+        """A connection that has to prove who it is. Whoever proves it quickly gets through, however many do not."""
+        self.pending[connection] = None
+        if connection.role is Role.CALLEE:
+            callers = [other for other in self.pending if other.role is Role.CALLEE]
+            if len(callers) > PENDING_MAX:
+                callers[0].refuse("too many connections that have not proved who they are")
+
     async def _keep_calling(self, neighbour: Neighbour) -> None:
         """Call whenever there is no connection, with growing pauses that no two brokers share."""
-        wait_s = self.settings.reconnect_min_s
+        peer = neighbour.id
+        settings = self.settings
+        pause_s = settings.reconnect_min_s
         while True:
-            if neighbour.id not in self.current:
-                try:
-                    await self._call(neighbour)
-                    wait_s = self.settings.reconnect_min_s
-                except OSError as error:
-                    self.problems[neighbour.id] = f"cannot be reached: {error.strerror or error}"
-                    wait_s = min(wait_s * 2, self.settings.reconnect_max_s)
-            event = self._wake[neighbour.id]
-            if neighbour.id in self.current:
+            if peer not in self.current and not self._is_barred(peer):
+                problem = await self._call(neighbour)
+                if problem and peer not in self.current:
+                    self._trouble(peer, problem)
+            if peer in self.current:
+                event = self._wake[peer]
                 event.clear()
                 await event.wait()
-            await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))
+                if self._session_waits(peer):  # it was a good link, and only its connection broke
+                    pause_s = settings.reconnect_min_s
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+            pause_s = min(pause_s * 2, settings.reconnect_max_s)
 
-    async def _call(self, neighbour: Neighbour) -> None:
+    async def _call(self, neighbour: Neighbour) -> str:
+        """Call once; why it came to nothing, or nothing."""
         assert neighbour.host is not None
-        _, connection = await self.loop.create_connection(
-            lambda: self._next(Role.CALLER, (neighbour.id,)),
-            neighbour.host,
-            neighbour.port,
-            ssl=self.tls.calling if self.tls is not None else None,
-        )
-        while connection in self.pending:  # until it is proved or refused
-            await asyncio.sleep(0.01)
-        if connection.problem:
-            self.problems[neighbour.id] = connection.problem
-            await asyncio.sleep(self.settings.reconnect_max_s)
+        connection = self._next(Role.CALLER, (neighbour.id,))
+        tls = self.tls
+        patience_s = self.settings.challenge_s
+        try:
+            async with asyncio.timeout(patience_s):
+                await self.loop.create_connection(
+                    lambda: connection,
+                    neighbour.host,
+                    neighbour.port,
+                    ssl=tls.calling if tls is not None else None,
+                    server_hostname="" if tls is not None else None,
+                )
+        except TimeoutError:
+            return f"cannot be reached: no answer within {patience_s:g} seconds"
+        except OSError as error:
+            return f"cannot be reached: {explain(error)}"
+        await connection.decided
+        return connection.problem
+
+    def _session_waits(self, peer: BrokerId) -> bool:
+        return self.driver.core.neighbours.links[peer].up
 
     def proved(self, connection: LinkConnection) -> bool:
         """The other end is who it says; whether the connection is the one to keep."""
         peer = connection.peer
         assert peer is not None
+        if self._is_barred(peer):
+            connection.close("its session has to end first")
+            return False
         before = self.current.get(peer)
         if before is not None:
-            caller = self.broker if connection.role is Role.CALLER else peer
-            before_caller = self.broker if before.role is Role.CALLER else peer
-            if caller != before_caller and before_caller < caller:
-                connection.peer = None
-                connection.transport.close()
+            if before.caller < connection.caller and before.stands_s < 2 * self.settings.challenge_s:
+                connection.close("both ends called")
                 return False
-            before.peer = None
-            before.transport.close()
+            # An older connection is in no collision: the other end would not call if it still had it.
+            before.close("another connection took its place")
         self.current[peer] = connection
         self.problems.pop(peer, None)
         self.driver.tell(LinkConnected(peer, connection.number))
         return True
 
     def lost(self, connection: LinkConnection) -> None:
+        """A connection is of no use any more; the core is told, unless another one has taken its place."""
         self.pending.pop(connection, None)
         peer = connection.peer
         if peer is None or self.current.get(peer) is not connection:
             return
         del self.current[peer]
         if not self._stopping:
-            self.driver.tell(LinkDisconnected(peer, connection.number))
+            # Perhaps in the middle of the core's orders: what it learns from this is ordered after them.
+            self.loop.call_soon(self._tell_lost, peer, connection.number)
+        if self._session_waits(peer):
+            self._logged.pop(peer, None)
         if peer in self._wake:
             self._wake[peer].set()
+
+    def _tell_lost(self, peer: BrokerId, number: int) -> None:
+        if not self._stopping:
+            self.driver.tell(LinkDisconnected(peer, number))
+
+    # -- trouble -----------------------------------------------------------------------------------------------------
+
+    def _trouble(self, peer: BrokerId, problem: str, sentence: str = "no link with %s: %s") -> None:
+        """Said once for each change of reason: a neighbour that is away for a week would fill the log."""
+        self.problems[peer] = problem
+        if self._logged.get(peer) != problem:
+            self._logged[peer] = problem
+            log.warning(sentence, peer, problem)
+
+    def refused(self, connection: LinkConnection, problem: str) -> None:
+        """A connection was closed by us or by the other end for a reason that somebody should know."""
+        self.driver.counters.refuse("link")
+        if connection.peer is not None:
+            self._trouble(connection.peer, problem, CLOSED)
+        elif connection.role is Role.CALLEE:
+            self._stranger(connection.address, problem)
+
+    def _stranger(self, address: str, problem: str) -> None:
+        now = self.loop.time()
+        if now - self._strangers_since > STRANGERS_S:
+            self._strangers, self._strangers_since = 0, now
+        self._strangers += 1
+        if self._strangers <= STRANGERS_LOGGED:
+            log.warning(CLOSED, address, problem)
+        elif self._strangers == STRANGERS_LOGGED + 1:
+            log.warning("many callers are refused on the link port: for a while they are counted only")
+
+    def bar(self, peer: BrokerId) -> None:
+        """Something of ours broke over this neighbour: its session must end, so that both begin afresh."""
+        settings = self.settings
+        self._barred[peer] = self.loop.time() + settings.hold_s + 2 * settings.heartbeat_s
+
+    def _is_barred(self, peer: BrokerId) -> bool:
+        until = self._barred.get(peer)
+        if until is None:
+            return False
+        if self.loop.time() < until or self._session_waits(peer):
+            return True
+        del self._barred[peer]
+        return False
 
     # -- what the core orders ----------------------------------------------------------------------------------------
 
     def send(self, peer: BrokerId, number: int, frames: list[LinkMessage]) -> None:
         connection = self.current.get(peer)
-        if connection is None or connection.number != number:
-            return
-        pieces = []
-        last, encoded = self._last
-        for frame in frames:
-            if frame is not last:  # one publication to several neighbours is written once
-                last, encoded = frame, encode(frame)
-            pieces.append(encoded)
-        self._last = (last, encoded)
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        counters = self.driver.counters.link(peer)
-        counters.frames_out += len(frames)
-        counters.bytes_out += len(data)
-        connection.transport.write(data)
-        if connection.transport.get_write_buffer_size() > self.settings.send_buffer_bytes:
-            self.disconnect(peer, number, "it takes too little of what waits for it")
+        if connection is not None and connection.number == number:
+            connection.send(frames)
+
+    def encoded(self, frame: LinkMessage) -> bytes:
+        """One publication to several neighbours is written once."""
+        last, data = self._last
+        if frame is not last:
+            data = encode(frame)
+            self._last = (frame, data)
+        return data
 
     def disconnect(self, peer: BrokerId, number: int, reason: str) -> None:
         connection = self.current.get(peer)
-        if connection is None or connection.number != number:
-            return
-        log.warning("closing the link to %s: %s", peer, reason)
-        self.problems[peer] = reason
-        connection.transport.close()
+        if connection is not None and connection.number == number:
+            self._trouble(peer, reason, CLOSED)
+            connection.close(reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import resource
 import signal
 import time
@@ -240,7 +241,8 @@ class Node:
                 backlog=1024,
             )
         except OSError as error:
-            problem = f"cannot listen on {listener.host}, port {listener.number}: {error.strerror or error}"
+            why = os.strerror(error.errno).lower() if error.errno else str(error)
+            problem = f"cannot listen on {listener.host}, port {listener.number}: {why}"
             raise SettingsError(f"{key}.port", f"{problem}; choose another one") from None
         self.servers.append(server)
         port = server.sockets[0].getsockname()[1]

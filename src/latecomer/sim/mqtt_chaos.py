@@ -7,13 +7,14 @@ of clients break at any moment. Disks are kept: with its disk a broker loses its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from random import Random
 
 from latecomer.core.session.limits import SessionLimits
 from latecomer.messages.mqtt import V5, V311, Disconnect, Properties, Reason
 from latecomer.model import topology_generators as generators
 from latecomer.model.filters import parse_filter
+from latecomer.model.ids import BrokerId
 from latecomer.model.topology import Topology
 from latecomer.sim.chaos import JITTERS, LIVENESS_US, SECOND_US, Faults, Life, draw_settings
 from latecomer.sim.mqtt_checkers import Ledger, MqttTables, check_session_bounds
@@ -64,6 +65,8 @@ class MqttChaos(Faults):
         self._audits = 0
         self._faults: dict[str, Callable[[], None]] = {
             "cut": self._cut,
+            "snip": self._snip,
+            "trip": self._trip,
             "flutter": self._flutter,
             "storm": self._storm,
             "freeze": self._freeze,
@@ -196,8 +199,14 @@ class MqttChaos(Faults):
         if self._quiet():
             self.ledger.check_audit(auditor)
             self.clients.leave(auditor, Disconnect())
+            while auditor.id in self._sessions(auditor.broker):
+                self.world.run(self.world.now + 100_000)
             self._quiet()
         del self.clients.clients[auditor.id]
+
+    def _sessions(self, broker: BrokerId) -> Container[str]:
+        core = self.world.nodes[broker].core
+        return () if core is None else core.sessions.by_client
 
     # -- what clients do ---------------------------------------------------------------------------------------------
 
@@ -256,6 +265,20 @@ class MqttChaos(Faults):
             self._say(f"fault: the connection of {client.id} breaks")
             self.clients.pipes.break_(client.pipe)
 
+    def _snip(self) -> None:
+        """Some connections break in the middle of something: just when the next, or the third, or … packet set out."""
+        for client in self.clients.clients.values():
+            if client.pipe is not None and self.random.random() < 0.5:
+                self._say(f"fault: the connection of {client.id} will break")
+                client.pipe.fuse = self.random.randint(1, 8)
+
+    def _trip(self) -> None:
+        """A broker crashes in the middle of something, while what it said last is on its way."""
+        client = self._client()
+        if client.pipe is not None:
+            self._say(f"fault: {client.broker} will crash")
+            client.pipe.fuse, client.pipe.trips = self.random.randint(1, 8), True
+
     def _flutter(self) -> None:
         """One client whose connection breaks again and again."""
         client = self._client()
@@ -264,8 +287,12 @@ class MqttChaos(Faults):
             self.world.at(self.world.now + self.random.randrange(SECOND_US), self._cut_again, client)
 
     def _cut_again(self, client: MqttClient) -> None:
-        if client.pipe is not None:
+        if client.pipe is None:
+            return
+        if self.random.random() < 0.5:
             self.clients.pipes.break_(client.pipe)
+        else:
+            client.pipe.fuse = self.random.randint(1, 4)
 
     def _storm(self) -> None:
         """All clients of one broker lose their connections."""

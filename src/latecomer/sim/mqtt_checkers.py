@@ -225,11 +225,13 @@ class Ledger:
     def _check_order(self, client: MqttClient, receiver: _Receiver, packet: Publish, publication: Publication) -> None:
         """[MQTT-4.6.0-6] Order is promised per publisher, topic and QoS; what is handed out because it is retained may
         come before what it followed. What was published again (QoS 1) may come late where the first copy was dropped,
-        or went to another member of the group."""
+        came before the subscription, or went to another member of the group."""
         token, source = publication.token, (publication.publisher, publication.topic, publication.qos, packet.qos)
         if token in receiver.got or packet.retain or (publication.qos == 1 and publication.topic.startswith(SHARED)):
             return
-        excused = publication.qos == 1 and self._was_dropped((client.id,), publication)
+        excused = publication.qos == 1 and (
+            not _quality(receiver, client.id, publication) or self._was_dropped((client.id,), publication)
+        )
         if receiver.newest.get(source, 0) > publication.seq and not excused:
             self.violate("order", f"{client.id} got {token} on {packet.topic!r} after {receiver.newest[source]}")
         receiver.newest[source] = max(publication.seq, receiver.newest.get(source, 0))
@@ -374,7 +376,7 @@ class MqttTables(Agreement):
         return list(dict.fromkeys(wish.filter for wish in wishes))
 
     def quiet(self) -> bool:
-        if not super().quiet() or not self._mqtt.idle():
+        if not super().quiet() or not self._mqtt.idle() or self._mqtt.pipes.under_way():
             return False
         sessions = (session for core in self._cores().values() for session in core.sessions.by_client.values())
         if any(core.shares_due is not None for core in self._cores().values()):

@@ -41,6 +41,10 @@ class Pipe:
     """The DISCONNECT that reached the broker while the connection counted."""
     problem: str = ""
     """Why the broker ended it."""
+    fuse: int = 0
+    """It breaks when so many more packets or batches of them have set out; 0: it does not."""
+    trips: bool = False
+    """Then it is the broker that crashes."""
     up_at: Instant = 0
     down_at: Instant = 0
 
@@ -88,6 +92,7 @@ class Pipes:
         if not pipe.cut:
             pipe.up_at = max(pipe.up_at, self._arrival(pipe))
             self.world.at(pipe.up_at, self._reached_broker, pipe, packet)
+            self._burn(pipe)
 
     def hang_up(self, pipe: Pipe) -> None:
         """The client closes the connection; what it sent is on its way."""
@@ -104,6 +109,8 @@ class Pipes:
         self._say(pipe, "->", packet)
         if type(packet) is Connect:
             before = self._current.get(pipe.client)
+            if before is not None and before.number > pipe.number and packet.clean_start:
+                return  # out of the past, it would end the session of today: no broker can know better
             if before is not None:
                 before.superseded = True
             self._current[pipe.client] = pipe
@@ -123,6 +130,7 @@ class Pipes:
         if not pipe.cut and not pipe.ended:
             pipe.down_at = max(pipe.down_at, self._arrival(pipe))
             self.world.at(pipe.down_at, self._reached_client, pipe, packets)
+            self._burn(pipe)
 
     def closed(self, connection: int, problem: str) -> None:
         pipe = self.by_number[connection]
@@ -136,7 +144,24 @@ class Pipes:
         if pipe.down:
             self.ends.arrived(pipe, packets)
 
+    def under_way(self) -> bool:
+        """Whether something that a client sent has not arrived: what has QoS 0 is missed by nobody."""
+        now = self.world.now
+        return any(pipe.up_at > now and pipe.up and not pipe.ended for pipe in self.by_number.values())
+
     # -- faults ------------------------------------------------------------------------------------------------------
+
+    def _burn(self, pipe: Pipe) -> None:
+        if pipe.fuse:
+            pipe.fuse -= 1
+            if not pipe.fuse and pipe.trips:
+                self.world.at(self.world.now, self._trip, pipe)  # once everything is done that was ordered
+            elif not pipe.fuse:
+                self.break_(pipe)
+
+    def _trip(self, pipe: Pipe) -> None:
+        self.world.crash(pipe.broker)
+        self.world.at(self.world.now + self.world.random.choice((50_000, 2_500_000)), self.world.start, pipe.broker)
 
     def break_(self, pipe: Pipe) -> None:
         """The connection dies: what is under way is lost in one direction, in both, or in none."""

@@ -77,9 +77,10 @@ class Reader:
     that comes in pieces is not looked at again before it is whole.
     """
 
-    __slots__ = ("_buffer", "_wanted")
+    __slots__ = ("_buffer", "_limit", "_wanted")
 
-    def __init__(self) -> None:
+    def __init__(self, frame_max: int = FRAME_MAX) -> None:
+        self._limit = min(frame_max, FRAME_MAX)
         self._buffer = bytearray()
         self._wanted = HEADER
         """Bytes the buffer must have before there is anything to do; 0: the stream is lost."""
@@ -97,7 +98,7 @@ class Reader:
         else:
             data = bytes(chunk)  # no copy if it is bytes already
         try:
-            messages, start, self._wanted = _cut(data)
+            messages, start, self._wanted = _cut(data, self._limit)
         except ProtocolError:
             self._wanted = 0
             raise
@@ -111,15 +112,15 @@ class Reader:
         return len(self._buffer)
 
 
-def _cut(data: bytes) -> tuple[list[LinkMessage], int, int]:
+def _cut(data: bytes, limit: int) -> tuple[list[LinkMessage], int, int]:
     """The whole frames at the start of the data, where the rest begins, and how long the rest must become."""
     messages: list[LinkMessage] = []
     start = 0
     size = len(data)
     while size - start >= HEADER:
         length: int = _header.unpack_from(data, start)[0]
-        if length > FRAME_MAX:
-            raise ProtocolError(f"a frame of {length} bytes exceeds the limit of {FRAME_MAX}")
+        if length > limit:
+            raise ProtocolError(f"a frame of {length} bytes exceeds the limit of {limit}")
         end = start + HEADER + length
         if size < end:
             return messages, start, HEADER + length

@@ -93,7 +93,8 @@ class Publishing:
             problem = f"topic alias {alias} is above {self.limits.topic_alias_maximum}"
             raise PacketError(Reason.TOPIC_ALIAS_INVALID, problem)  # [MQTT-3.3.2-9]
         if packet.topic:
-            session.aliases[alias] = packet.topic
+            if self.topic_problem(packet.topic) is None:  # what will be refused is not worth remembering
+                session.aliases[alias] = packet.topic
             return packet.topic
         try:
             return session.aliases[alias]

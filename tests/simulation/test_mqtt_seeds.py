@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from latecomer.core.session.limits import NEVER_S
 from latecomer.messages.mqtt import Packet, Publish
 from latecomer.sim.chaos import Life
 from latecomer.sim.mqtt_chaos import MqttChaos, live_mqtt
-from latecomer.sim.mqtt_clients import NEVER_S
 from latecomer.sim.mqtt_pipes import Pipe, Pipes
 from latecomer.sim.soak import Verdict, judge, soak
 from latecomer.sim.transcript import Digest

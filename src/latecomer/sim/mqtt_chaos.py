@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from random import Random
 
-from latecomer.core.session.limits import SessionLimits
+from latecomer.core.session.limits import NEVER_S, SessionLimits
 from latecomer.messages.mqtt import V5, V311, Disconnect, Properties, Reason
 from latecomer.model import topology_generators as generators
 from latecomer.model.filters import parse_filter
@@ -18,7 +18,7 @@ from latecomer.model.ids import BrokerId
 from latecomer.model.topology import Topology
 from latecomer.sim.chaos import JITTERS, LIVENESS_US, SECOND_US, Faults, Life, draw_settings
 from latecomer.sim.mqtt_checkers import Ledger, MqttTables, check_session_bounds
-from latecomer.sim.mqtt_clients import NEVER_S, MqttClient, MqttClients, Publication, Wish
+from latecomer.sim.mqtt_clients import MqttClient, MqttClients, Publication, Wish
 from latecomer.sim.transcript import Transcript
 from latecomer.sim.world import World
 

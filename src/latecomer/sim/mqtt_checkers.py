@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from latecomer.core.broker import Broker
+from latecomer.core.session.limits import NEVER_S
 from latecomer.messages.link import LinkMessage
 from latecomer.messages.mqtt import V5, Publish
 from latecomer.model.event import Value
@@ -23,7 +24,7 @@ from latecomer.model.record import Kind, Record
 from latecomer.sim.checkers import Agreement, Promises, Violation
 from latecomer.sim.clients import SimClients
 from latecomer.sim.disk import Disk
-from latecomer.sim.mqtt_clients import NEVER_S, MqttClient, MqttClients, Publication, Wish
+from latecomer.sim.mqtt_clients import MqttClient, MqttClients, Publication, Wish
 from latecomer.sim.mqtt_pipes import Pipe
 from latecomer.sim.mqtt_stays import Stays
 from latecomer.sim.world import World

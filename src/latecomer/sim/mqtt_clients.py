@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from latecomer.core.session.limits import NEVER_S
 from latecomer.messages.link import LinkMessage
 from latecomer.messages.mqtt import (
     NONE,
@@ -43,7 +44,6 @@ from latecomer.sim.mqtt_pipes import Pipe, Pipes
 from latecomer.sim.transcript import Transcript
 from latecomer.sim.world import World
 
-NEVER_S = 0xFFFF_FFFF
 RETRY_US = 150_000
 
 

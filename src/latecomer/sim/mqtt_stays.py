@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from latecomer.core.session.limits import NEVER_S
 from latecomer.messages.mqtt import V5, Reason
 from latecomer.model.ids import ClientId, Instant
 from latecomer.model.record import Kind, Record
 from latecomer.sim.mqtt_pipes import Pipe
 
-NEVER_S = 0xFFFF_FFFF
 SECOND_US = 1_000_000
 
 

@@ -120,13 +120,13 @@ class Seat:
 
 @asynccontextmanager
 async def running(folder: Path, *seats: Seat) -> AsyncIterator[list[Node]]:
-    """The brokers, started; stopped at the end whatever happens."""
+    """The brokers, started from the last to the first; stopped at the end whatever happens."""
     async with AsyncExitStack() as stack:
-        nodes = []
-        for seat in seats:
+        nodes: list[Node] = []
+        for seat in reversed(seats):
             node = Node(loads(seat.text(folder)))
             stack.push_async_callback(node.stop)
-            nodes.append(node)
+            nodes.insert(0, node)
             await node.start()
         yield nodes
 

@@ -7,6 +7,7 @@ level. All walks are iterative, so a deep topic cannot exhaust the stack.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from latecomer.model.filters import Filter, filter_covers
@@ -21,6 +22,16 @@ class _Node:
 
 def has_wildcard(topic_filter: str) -> bool:
     return "+" in topic_filter or "#" in topic_filter
+
+
+ALONE = "\0"
+"""Stands for the second level of a topic that has one only; no topic has such a level."""
+
+
+def _head(topic: str) -> tuple[str, str]:
+    """The first two levels."""
+    first, slash, rest = topic.partition("/")
+    return first, rest.partition("/")[0] if slash else ALONE
 
 
 def strictly_covers(a: Filter, b: Filter) -> bool:
@@ -48,12 +59,19 @@ class FilterIndex:
     """A set of filters that can be asked by topic."""
 
     _exact: dict[str, list[Filter]] = field(default_factory=dict)
+    _heads: dict[str, dict[str, dict[str, None]]] = field(default_factory=dict)
+    """The topics of `_exact` by their first two levels."""
     _wild: dict[Filter, None] = field(default_factory=dict)
     _root: _Node = field(default_factory=_Node)
 
     def add(self, filter: Filter) -> None:
         if not has_wildcard(filter.topic):
-            self._exact.setdefault(filter.topic, []).append(filter)
+            same = self._exact.get(filter.topic)
+            if same is None:
+                same = self._exact[filter.topic] = []
+                first, second = _head(filter.topic)
+                self._heads.setdefault(first, {}).setdefault(second, {})[filter.topic] = None
+            same.append(filter)
             return
         self._wild[filter] = None
         node = self._root
@@ -67,6 +85,7 @@ class FilterIndex:
             same.remove(filter)
             if not same:
                 del self._exact[filter.topic]
+                self._remove_head(filter.topic)
             return
         del self._wild[filter]
         path = [self._root]
@@ -122,11 +141,34 @@ class FilterIndex:
         candidates: list[Filter] = []
         # Most topics are told apart by what stands before the first wildcard; "a/#" also covers "a".
         literal = re.split("[+#]", filter.topic, maxsplit=1)[0]
-        for topic, filters in self._exact.items():
+        for topic in self._below(filter.topic):
             if (topic.startswith(literal) or topic == literal[:-1]) and topic_covers(filter.topic, topic):
-                candidates += filters
+                candidates += self._exact[topic]
         candidates += self._wild_below(filter.topic)
         return [other for other in candidates if strictly_covers(filter, other)]
+
+    def _below(self, pattern: str) -> Iterator[str]:
+        """A superset of the topics without wildcards that a pattern covers: those with its first two levels."""
+        first, second = _head(pattern)
+        if first in ("+", "#"):
+            heads = list(self._heads.values())
+        else:
+            heads = [self._heads[first]] if first in self._heads else []
+        for head in heads:
+            if first == "#" or second in ("+", "#"):
+                for topics in head.values():
+                    yield from topics
+            else:
+                yield from head.get(second, ())
+
+    def _remove_head(self, topic: str) -> None:
+        first, second = _head(topic)
+        head = self._heads[first]
+        del head[second][topic]
+        if not head[second]:
+            del head[second]
+        if not head:
+            del self._heads[first]
 
     def _wild_below(self, pattern: str) -> list[Filter]:
         """A superset of the wildcard filters whose topic part the pattern covers: where the pattern has a wildcard, the

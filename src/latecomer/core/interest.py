@@ -259,10 +259,10 @@ class Interest:
         if not filters:
             return
         self.changed()
-        affected = self.subscriptions.affected(filters)
-        for peer in self.peers:
-            theirs = self.links.get(peer)
-            if theirs is not None and theirs.told_complete:
+        told = [peer for peer in self.peers if (theirs := self.links.get(peer)) is not None and theirs.told_complete]
+        if told:  # otherwise nobody asks which filters stand for which
+            affected = self.subscriptions.affected(filters)
+            for peer in told:
                 self._tell_subscriptions(peer, affected)
 
     def _tell_subscriptions(self, peer: BrokerId, filters: Iterable[Filter] | None) -> None:

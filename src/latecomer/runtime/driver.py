@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 HELD_MAX = 64
 """Steps of one connection that may wait for the disk before it is no longer read from."""
 FULL_RETRY_S = 0.25
-SWEEP_S = 0.5
+LOG_LINES = 50
+"""Refusals that are logged in one second; all are counted."""
 
 log = logging.getLogger("latecomer")
 
@@ -82,7 +83,7 @@ class Driver:
         """Effects that wait for the disk; a connection marks the end of one of its steps."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: Instant = 0
-        self._routes_seen: object = None
+        self._log_second = self._log_lines = 0
         self._perform_table: dict[type, Callable[[Any], None]] = {
             Transmit: self._transmit,
             Close: self._close,
@@ -271,13 +272,24 @@ class Driver:
         if self.journal is not None:
             self.journal.note(record)
 
+    def _talks(self) -> bool:
+        """Whether there is a line left in this second: a flood of refusals must not become a flood of lines."""
+        second = self.now() // 1_000_000
+        if second != self._log_second:
+            if self._log_lines > LOG_LINES:
+                log.warning("%d refusals were counted and not logged", self._log_lines - LOG_LINES)
+            self._log_second, self._log_lines = second, 0
+        self._log_lines += 1
+        return self._log_lines <= LOG_LINES
+
     def _tell_tale(self, record: Record) -> None:
         """Records that an operator reads or counts."""
         if record.kind is Kind.DROPPED:
             self.counters.drop(record.detail)
         elif record.kind is Kind.REFUSED:
             self.counters.refuse(record.detail.partition(":")[0][:80])
-            log.info("refused %s %s: %s", record.client, record.topic or record.filter, record.detail)
+            if self._talks():
+                log.info("refused %s %s: %s", record.client, record.topic or record.filter, record.detail)
         elif record.kind is Kind.REJECTED:
             log.warning("link to %s rejected: %s", record.peer, record.detail)
         elif record.kind is Kind.LINKED or record.kind is Kind.UNLINKED:

@@ -38,7 +38,8 @@ PUBACK, PINGREQ = 0x40, 0xC0
 PUBLISHES = (PUBLISH_0, PUBLISH_1)
 ACKNOWLEDGEMENTS = (Puback, Pubrec, Pubcomp)
 PINGRESP = b"\xd0\x00"
-TOPICS_MAX = 65_536
+TOPICS_MAX, OWN_TOPICS_MAX = 65_536, 1024
+"""Topics whose plan is remembered for everybody, and for one client that has rules of its own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -89,7 +90,7 @@ class FastPath:
             session.no_local and c in plan.everybody
         ):
             plan = SLOW
-        if len(c.plans) >= TOPICS_MAX:
+        if len(c.plans) >= OWN_TOPICS_MAX:
             c.plans.clear()
         c.plans[topic] = plan
         return plan

@@ -195,10 +195,6 @@ class Limits(Section, frozen=True):
     """QoS 1 and 2 messages that are sent to one client and not acknowledged; fewer if it asks for fewer."""
     topic_alias_max: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 64
     """Topic aliases of one connection, in either direction."""
-    user_properties: Amount = 100
-    """User properties in one packet."""
-    user_property_bytes: Amount = 64 * KiB
-    """Bytes of all user properties in one packet."""
     queue_messages: Count = 65_536
     """Messages waiting for one client; the oldest is dropped, counted and noted beyond."""
     queue_bytes: Count = 16 * MiB

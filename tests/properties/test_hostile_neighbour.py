@@ -13,7 +13,7 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latecomer.core.effects import Accept, Deliver, Disconnect, Effect, Note, Persist, Put, Refuse, Send
+from latecomer.core.effects import Accept, Deliver, Disconnect, Effect, Note, Persist, Put, Refuse, Send, Spread
 from latecomer.core.events import FLEETING_MAX
 from latecomer.core.inputs import (
     Advertised,
@@ -46,10 +46,15 @@ from latecomer.messages.link import (
     LinkStates,
     Neighbour,
     Publication,
+    Retained,
+    RetainedSummary,
+    Run,
+    Sharing,
     Subscribe,
     Summary,
     Unadvertise,
     Unsubscribe,
+    Void,
 )
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
@@ -74,6 +79,11 @@ topics: Final = st.sampled_from(("t", "t/1", "u", "$s/x"))
 some_events: Final = st.builds(
     Event, st.builds(EventId, brokers, small, small), topics, st.just("p"), small, st.booleans()
 )
+some_retained: Final = st.builds(
+    Event, st.builds(EventId, brokers, small, small), topics, st.just("p"), small | st.just(2**63 - 1), st.booleans(),
+    payload=st.sampled_from((b"", b"x")), retain=st.booleans(),
+)  # fmt: skip
+some_groups: Final = st.tuples(st.sampled_from("gh"), st.sampled_from(("#", "t")).map(Filter), st.integers(1, 10**6))
 some_states: Final = st.builds(
     LinkState, brokers, small, small, st.lists(st.builds(Neighbour, brokers, small, small), max_size=3).map(tuple)
 )
@@ -91,9 +101,15 @@ nearly_right: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
     st.builds(Complete, versions),
     st.builds(Publication, some_events, st.lists(brokers, max_size=2).map(tuple), st.booleans()),
     st.builds(Done, brokers, small, st.lists(small, max_size=4).map(tuple)),
+    st.builds(RetainedSummary, small, st.booleans()),
+    st.builds(Retained, st.lists(some_retained, max_size=3).map(tuple), st.lists(small, max_size=3).map(tuple)),
+    st.builds(Sharing, brokers, small, small, st.lists(some_groups, max_size=3).map(tuple)),
+    st.builds(Run, brokers, st.just("p"), st.binary(max_size=20)),
+    st.just(Void()),
 )
 traffic: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
     st.builds(Publication, some_events, st.just(()) | st.lists(brokers, max_size=2).map(tuple), st.booleans()),
+    st.builds(Publication, some_retained, st.just(()), st.just(True)),
     st.builds(Done, brokers, small, st.lists(small, max_size=4).map(tuple)),
     st.builds(Subscribe, some_filters),
 )
@@ -113,8 +129,9 @@ class Victim(Hand):
         self.connections: dict[str, int] = {}
         self.wakes: Counter[int] = Counter()
         super().__init__(
-            *PEERS, routing=routing, outbox_max=6, mailbox_max=5, routes_max=3, link_max=9, forget_us=5_000_000
-        )
+            *PEERS, routing=routing, outbox_max=6, mailbox_max=5, routes_max=3, link_max=9, forget_us=5_000_000,
+            brokers_max=6, filters_max=4,
+        )  # fmt: skip
 
     def tell(self, fact: Input) -> list[Effect]:
         connected = {peer: link.connected for peer, link in self.links().items()}
@@ -150,6 +167,8 @@ class Victim(Hand):
         elif isinstance(effect, Accept):
             assert isinstance(effects[0], Persist)
             assert Put("outbox", "", effect.event.id.seq, effect.event) in effects[0].writes
+        elif isinstance(effect, Spread):
+            assert effect.peer in self.broker.interest.peers
         else:
             assert isinstance(effect, Refuse | Note)
 
@@ -165,6 +184,13 @@ class Victim(Hand):
         assert all(len(box.waiting) <= limits.mailbox_max for box in core.clients.mailboxes.values())
         assert list(core.neighbours.links) == list(PEERS), "a neighbour is what the operator said, nobody else"
         assert set(core.interest.peers) <= set(PEERS)
+        assert sum(core.events.carrying.values()) == core.events.carried
+        assert all(count <= 2 * limits.link_max for count in core.events.carrying.values())
+        for told in core.interest.links.values():
+            assert max(len(told.subscriptions), len(told.advertisements)) <= limits.filters_max
+        assert len(core.membership.link_states.states) <= limits.brokers_max
+        assert len(core.shares.told) <= limits.brokers_max
+        assert all(event.published_us < 2**62 for event in core.retained.events.values())
         assert set(core.clients.mailboxes) <= set(self.connections)
 
     # -- deeds ---------------------------------------------------------------------------------------------------------

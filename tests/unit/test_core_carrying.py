@@ -49,8 +49,11 @@ def test_it_is_done_when_everybody_behind_has_it() -> None:
 
 def test_what_goes_no_further_is_done_here() -> None:
     hand = middle()
-    hand.hear("b", *[Publication(event(*id)) for id in (("b", 1), ("b", 2), ("c", 9))])
-    assert reports(soon(hand), "b") == [Done("b", 1, (1, 2)), Done("c", 1, (9,))], "collected for a moment"
+    hand.hear("b", *[Publication(event("b", seq)) for seq in (1, 2)])
+    hand.hear("c", Publication(event("c", 9)))
+    effects = soon(hand)
+    assert reports(effects, "b") == [Done("b", 1, (1, 2))], "collected for a moment"
+    assert reports(effects, "c") == [Done("c", 1, (9,))]
 
 
 def test_who_is_not_in_the_tree_cannot_be_an_origin() -> None:

@@ -68,7 +68,7 @@ def test_what_is_known_is_not_told_on() -> None:
 def test_a_summary_is_answered_with_what_the_other_lacks() -> None:
     hand = quiet("b", "c")
     assert told(hand.hear("b", Summary(())), "b") == [["a", "b", "c"]]
-    assert hand.hear("b", hand.broker.membership.link_states.summary()) == []
+    assert hand.hear("c", hand.broker.membership.link_states.summary()) == []
 
 
 def test_a_broker_that_calls_itself_like_us_is_noticed() -> None:

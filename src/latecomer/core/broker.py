@@ -110,7 +110,14 @@ class Broker:
         for peer, cost_us in neighbours.items():
             self.neighbours.add(peer, cost_us)
         self.interest = Interest(
-            id, settings.routing, self.neighbours.send, self._tables_changed, self._tree_ready, self._tree_lost
+            id,
+            settings.routing,
+            self.neighbours.send,
+            self._tables_changed,
+            self._tree_ready,
+            self._tree_lost,
+            self.neighbours.reject,
+            settings.filters_max,
         )
         self.membership = Membership(
             id,
@@ -125,7 +132,15 @@ class Broker:
         )
         self.clients = Clients(self.orders, self.interest, settings.mailbox_max)
         self.routes = Routes(self.interest.subscriptions, self.clients.subscribers, settings.routes_max)
-        self.retained = RetainedMessages(self.orders, self.neighbours.send, self.neighbours.up)
+        limits = limits or SessionLimits()
+        self.retained = RetainedMessages(
+            self.orders,
+            self.neighbours.send,
+            self.neighbours.up,
+            self.neighbours.reject,
+            2 * limits.retained_messages,
+            2 * limits.retained_bytes,
+        )
         self.shares = Shares(
             id,
             boot,
@@ -134,6 +149,8 @@ class Broker:
             self._shares_changed,
             self.routes.clear,
             self._keep_sharing,
+            self.neighbours.reject,
+            settings.brokers_max,
         )
         self.shares_due: Instant | None = None
         self.events = Events(
@@ -149,7 +166,7 @@ class Broker:
             self.retained,
             self.shares,
         )
-        self.sessions = self._make_sessions(limits or SessionLimits(), access or Anything(), durability, measure)
+        self.sessions = self._make_sessions(limits, access or Anything(), durability, measure)
         self._on_input = self._input_table()
         self._on_frame = self._frame_table()
         self._disk = disk
@@ -234,6 +251,8 @@ class Broker:
     def _connection_frame(self, peer: BrokerId, frame: LinkMessage) -> bool:
         """Whether the connection still stands after this frame."""
         neighbours = self.neighbours
+        if not neighbours.links[peer].connected:
+            return False  # the frame before this one was the last straw
         if not neighbours.links[peer].greeted:
             neighbours.greeted(peer, frame)
         elif type(frame) is Alive:

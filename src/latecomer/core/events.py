@@ -83,6 +83,10 @@ class Events:
     window: int = 1
     members: Mapping[BrokerId, object] = field(default_factory=dict)
     """Who is in this tree: nobody else can be an origin."""
+    sides: dict[BrokerId, BrokerId] = field(default_factory=dict)
+    """The tree neighbour behind which each origin sits: its events come from nobody else."""
+    carrying: dict[BrokerId, int] = field(default_factory=dict)
+    """How many of the events in `transit` came from each neighbour."""
     hops: dict[BrokerId, int] = field(default_factory=dict)
     """How far away each origin is in this tree."""
     dropped: int = 0
@@ -265,6 +269,7 @@ class Events:
         assert tree is not None
         self.window = max(1, self.settings.link_max // len(tree.parent))
         self.hops.clear()
+        self.sides.clear()
         self.members = tree.parent
         self.outbox.restart(tree.parent)
         self.pump()
@@ -272,6 +277,7 @@ class Events:
     def tree_lost(self) -> None:
         """Events may not flow; whatever is on its way belongs to a tree of the past."""
         self.transit.clear()
+        self.carrying.clear()
         self.dones.clear()
         self.done_due, self.done_count = None, 0
         self.outbox.halt()
@@ -364,10 +370,11 @@ class Events:
     # -- carrying the events of others -------------------------------------------------------------------------------
 
     def on_publication(self, peer: BrokerId, publication: Publication) -> None:
-        interest = self.interest
-        if not interest.ready or peer not in interest.peers or publication.event.id.origin not in self.members:
+        if not self.interest.ready:
             return  # belongs to a tree that one of us has left; its origin will send it again
         event = publication.event
+        if self.sides.get(event.id.origin) != peer and not self._comes_from(peer, event.id.origin):
+            return
         only = publication.only
         if publication.left_us:
             event = with_expiry(event, self.orders.now + publication.left_us)
@@ -394,8 +401,26 @@ class Events:
         if not peers:
             self._report(peer, id.origin, id.epoch, id.seq)
             return
-        self.transit.setdefault(id.origin, {})[id.seq] = [peer, *peers]
+        under_way = self.transit.setdefault(id.origin, {})
+        if id.seq not in under_way:
+            carried = self.carrying[peer] = self.carrying.get(peer, 0) + 1
+            if carried > 2 * max(self.settings.link_max, len(self.members)):  # windows keep it below half of this
+                self.neighbours.reject(peer, f"it sent {carried} events and waited for none to be done")
+                return
+        under_way[id.seq] = [peer, *peers]
         self.neighbours.send_all(peers, publication)
+
+    def _comes_from(self, peer: BrokerId, origin: BrokerId) -> bool:
+        """Whether an origin's events come from this neighbour. While our tree is ready the neighbour uses it too, since
+        links keep order; then an event takes the one way there is, or somebody made it up."""
+        tree, interest = self.interest.tree, self.interest
+        assert tree is not None
+        if peer not in interest.peers or origin not in tree.parent:
+            return False
+        side = self.sides[origin] = "" if origin == self.broker else tree.next_hop(self.broker, origin)
+        if side != peer:
+            self.neighbours.reject(peer, f"it sent an event of {origin!r}, who is not on its side of the tree")
+        return side == peer
 
     def relay(self, fact: Relayed) -> None:
         """Send a run on. Like any unreliable event it is not worth an unbounded queue."""
@@ -406,8 +431,7 @@ class Events:
             )
 
     def on_run(self, peer: BrokerId, run: Run) -> None:
-        interest = self.interest
-        if interest.ready and peer in interest.peers and run.origin in self.members:
+        if self.interest.ready and (self.sides.get(run.origin) == peer or self._comes_from(peer, run.origin)):
             self.orders.effects.append(Spread(peer, run))
 
     def on_run_opened(self, fact: RunOpened) -> None:
@@ -465,6 +489,7 @@ class Events:
             waiting.remove(peer)
             if len(waiting) == 1:
                 del under_way[seq]
+                self.carrying[waiting[0]] -= 1
                 self._report(waiting[0], done.origin, done.epoch, seq)
 
     @property

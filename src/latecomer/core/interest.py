@@ -86,6 +86,9 @@ class Interest:
     """Called when a table changed: routes computed from it are void."""
     became_ready: Callable[[], None]
     became_unready: Callable[[], None]
+    reject: Callable[[BrokerId, str], None]
+    """Called when a neighbour says what it may not."""
+    filters_max: int
     tree: Tree | None = None
     peers: list[BrokerId] = field(default_factory=list)
     """Neighbours in the tree."""
@@ -242,10 +245,18 @@ class Interest:
 
     def on_subscribe(self, peer: BrokerId, frame: Subscribe) -> None:
         theirs = self.links[peer]
+        if not self._has_room(peer, theirs.subscriptions, frame.filters):
+            return
         theirs.subscriptions.update(dict.fromkeys(frame.filters))
         if theirs.complete and self._speaks_for_tree(peer) is not None:
             news = [filter for filter in frame.filters if self.subscriptions.add(peer, filter)]
             self._subscriptions_changed(news)
+
+    def _has_room(self, peer: BrokerId, told: dict[Filter, None], filters: tuple[Filter, ...]) -> bool:
+        if len(told) + len(filters) <= self.filters_max:
+            return True
+        self.reject(peer, f"it tells of more than {self.filters_max} filters, which core.filters_max allows")
+        return False
 
     def on_unsubscribe(self, peer: BrokerId, frame: Unsubscribe) -> None:
         theirs = self.links[peer]
@@ -295,6 +306,8 @@ class Interest:
 
     def on_advertise(self, peer: BrokerId, frame: Advertise) -> None:
         theirs = self.links[peer]
+        if not self._has_room(peer, theirs.advertisements, frame.filters):
+            return
         theirs.advertisements.update(dict.fromkeys(frame.filters))
         self._peer_advertised(peer, frame.number, [f for f in frame.filters if self._heeds(peer, f, add=True)])
 

@@ -45,6 +45,8 @@ class Membership:
     """Neighbours that nobody has heard of are waited for."""
     chart_due: Instant | None = None
     """Until then, counted from the first link: a broker that never met anybody cannot know who is missing."""
+    _compared: dict[BrokerId, None] = field(default_factory=dict)
+    """Neighbours whose summary has come in this session."""
     _tree_latest: Instant = 0
     _flooded_at: Instant = -1 << 62
     _news: dict[BrokerId, tuple[LinkState, BrokerId]] = field(default_factory=dict)
@@ -80,6 +82,7 @@ class Membership:
 
     def link_up(self, peer: BrokerId) -> None:
         """A session began: the ends compare what they know, and everybody hears of the link."""
+        self._compared.pop(peer, None)
         self.neighbours.send(peer, self.link_states.summary())
         if self.charting and self.chart_due is None:
             self.chart_due = self.orders.wake(self.orders.now + self.settings.chart_us)
@@ -108,6 +111,13 @@ class Membership:
                     detail=f"another broker calls itself {self.broker!r}, or this one started with a boot number"
                     f" below {state.boot}: broker ids must be unique and boot numbers must grow",
                 )
+        known = self.link_states.states
+        strangers = sum(1 for state in frame.states if state.broker not in known)
+        most = max((len(state.neighbours) for state in frame.states), default=0)
+        if max(len(known) + strangers, most) > self.settings.brokers_max:
+            limit = self.settings.brokers_max
+            self.neighbours.reject(peer, f"it tells of more than {limit} brokers, which core.brokers_max allows")
+            return
         news = self.link_states.merge(frame.states)
         if news:
             for state in news:
@@ -116,6 +126,10 @@ class Membership:
             self._tree_soon()
 
     def on_summary(self, peer: BrokerId, frame: Summary) -> None:
+        if peer in self._compared:
+            self.neighbours.reject(peer, "a second summary in one session")
+            return
+        self._compared[peer] = None
         news = self.link_states.newer_than(frame)
         if news:
             self.neighbours.send(peer, LinkStates(news))

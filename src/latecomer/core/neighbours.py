@@ -16,6 +16,8 @@ from latecomer.model.record import Kind
 UNLIMITED = 1 << 62
 CONTROL_MAX = 65_536
 VOID = Void()
+REASON_MAX = 300
+"""Characters of a reason: it may quote what the peer said."""
 SILENCES = 3
 """Heartbeats that may be missed before a connection counts as dead."""
 
@@ -129,6 +131,7 @@ class Neighbours:
 
     def reject(self, peer: BrokerId, reason: str) -> None:
         """The peer broke the protocol: end connection and session, say why, try again from nothing."""
+        reason = "".join(char if char.isprintable() else "?" for char in reason[:REASON_MAX])
         self.orders.note(Kind.REJECTED, peer=peer, detail=reason)
         link = self.links[peer]
         if link.connected:

@@ -24,11 +24,15 @@ from latecomer.core.effects import Drop, Put
 from latecomer.core.orders import Orders
 from latecomer.messages.link import Retained, RetainedSummary, SessionFrame
 from latecomer.model.event import Event
-from latecomer.model.ids import BrokerId, Instant
+from latecomer.model.ids import NUMBER_MAX, BrokerId, Instant
+from latecomer.model.record import Kind
 from latecomer.model.topics import topic_matches
 
 DELETIONS_MAX = 65_536
 """Deletions remembered; beyond, the oldest are forgotten."""
+SUMMARIES_MAX = 2
+"""In one session: the first word of either end, and the answer to ours."""
+STAMP_MAX = NUMBER_MAX // 2
 BATCH_BYTES = 262_144
 """Of events in one frame."""
 
@@ -58,6 +62,10 @@ class RetainedMessages:
     orders: Orders
     send: Callable[[BrokerId, SessionFrame], None]
     neighbours: Callable[[], list[BrokerId]]
+    reject: Callable[[BrokerId, str], None]
+    messages_max: int
+    """Beyond the limits of what clients may set, because publishers at several brokers may reach those at once."""
+    bytes_max: int
     events: dict[str, Event] = field(default_factory=dict)
     deleted: OrderedDict[str, Event] = field(default_factory=OrderedDict)
     size: int = 0
@@ -67,6 +75,8 @@ class RetainedMessages:
     """Called when the message of a topic is no longer kept, or about to be replaced."""
     expiring: list[tuple[Instant, str]] = field(default_factory=list)
     """A heap of when which topic's message expires, or would have if it were still there."""
+    _summaries: dict[BrokerId, int] = field(default_factory=dict)
+    """How many a neighbour has sent in this session."""
     _root: _Node = field(default_factory=_Node)
 
     def recover(self, disk: Disk) -> None:
@@ -84,12 +94,29 @@ class RetainedMessages:
         before = self.events.get(event.topic) or self.deleted.get(event.topic)
         if before is not None and stamp_of(before) >= stamp_of(event):
             return False
+        if not self._has_room(event):
+            return False
         if before is not None:
             self._leave(before)
         self._enter(event)
         self.orders.writes.append(Put("retained", "", event.topic, event))
         self._forget_deletions()
         return True
+
+    def _has_room(self, event: Event) -> bool:
+        """Whether a message that others retain can be kept here as well. A stamp from the end of time could not be
+        followed by another."""
+        problem = ""
+        if event.published_us > STAMP_MAX:
+            problem = "retained, and from the end of time"
+        elif event.payload and (
+            (len(self.events) >= self.messages_max and event.topic not in self.events)
+            or self.size + len(event.payload) + len(event.topic) > self.bytes_max
+        ):
+            problem = "retained, and there are too many"
+        if problem:
+            self.orders.note(Kind.DROPPED, topic=event.topic, event=str(event.id), detail=problem)
+        return not problem
 
     def expire(self, now: Instant) -> None:
         """Let go of what has expired [MQTT-3.3.2-5]; the other brokers do the same by themselves."""
@@ -125,10 +152,15 @@ class RetainedMessages:
 
     def greet(self, peer: BrokerId) -> None:
         """A link session began. Who has nothing says nothing."""
+        self._summaries[peer] = 0
         if self.digest:
             self.send(peer, RetainedSummary(self.digest))
 
     def on_summary(self, peer: BrokerId, frame: RetainedSummary) -> None:
+        count = self._summaries[peer] = self._summaries.get(peer, 0) + 1
+        if count > SUMMARIES_MAX:
+            self.reject(peer, f"it asked for all retained messages {count} times")
+            return
         if frame.digest != self.digest:
             if not frame.answer:
                 self.send(peer, RetainedSummary(self.digest, answer=True))

@@ -40,6 +40,10 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long after its start a broker waits for neighbours that nobody has ever heard of."""
     event_max: int = 1_048_576
     """Bytes of an event: topic, publisher, attributes and payload."""
+    filters_max: int = 1_000_000
+    """Filters that one neighbour may tell of, subscriptions and advertisements each."""
+    brokers_max: int = 10_000
+    """Brokers that may be heard of."""
     forget_us: int = 3600 * SECOND_US
     """A broker that has been away for this long is forgotten, with what was kept for it."""
 

@@ -23,6 +23,12 @@ from latecomer.model.ids import BrokerId, ClientId
 
 CHOICES_MAX = 65_536
 """Topics whose groups are remembered."""
+GROUPS_MAX = 65_536
+"""Groups of one broker that the others are told of. What is beyond gets publications of its own broker only."""
+WORD_MAX = 4_194_304
+"""Characters of groups and filters in one word, likewise: it must fit into a frame."""
+CHOSEN_MAX = 262_144
+"""Characters of groups and filters that one event carries; it must fit as well, and groups beyond miss it."""
 
 GroupKey = tuple[str, Filter]
 
@@ -55,6 +61,8 @@ class Shares:
     """Called when others have other members."""
     keep: Callable[[Sharing], None]
     """Writes the last word of another broker down."""
+    reject: Callable[[BrokerId, str], None]
+    brokers_max: int
     groups: dict[GroupKey, Group] = field(default_factory=dict)
     told: dict[BrokerId, Sharing] = field(default_factory=dict)
     """The last word of every other broker."""
@@ -118,8 +126,14 @@ class Shares:
             self.send(peer, self._word())
 
     def _word(self) -> Sharing:
-        entries = tuple((group, filter, len(members.members)) for (group, filter), members in self.groups.items())
-        return Sharing(self.broker, self.boot, self.number, entries)
+        entries: list[tuple[str, Filter, int]] = []
+        size = 0
+        for (group, filter), members in self.groups.items():
+            size += len(group) + len(str(filter))
+            if len(entries) >= GROUPS_MAX or size > WORD_MAX:
+                break
+            entries.append((group, filter, len(members.members)))
+        return Sharing(self.broker, self.boot, self.number, tuple(entries))
 
     # -- between brokers ---------------------------------------------------------------------------------------------
 
@@ -137,6 +151,12 @@ class Shares:
             return
         before = self.told.get(frame.broker)
         if before is not None and (before.boot, before.number) >= (frame.boot, frame.number):
+            return
+        if before is None and len(self.told) >= self.brokers_max:
+            self.reject(peer, f"it tells of more than {self.brokers_max} brokers, which core.brokers_max allows")
+            return
+        if len(frame.entries) > GROUPS_MAX:
+            self.reject(peer, f"it tells of {len(frame.entries)} groups at {frame.broker!r}; {GROUPS_MAX} are allowed")
             return
         self.told[frame.broker] = frame
         self.keep(frame)
@@ -160,16 +180,18 @@ class Shares:
     ) -> tuple[tuple[str, str, str], ...]:
         """The broker that serves each group, for one event; members count alike, wherever they are."""
         chosen = []
+        size = 0
         for key in self._groups_for(topic):
             group, filter = key
+            size += len(group) + len(str(filter))
+            if size > CHOSEN_MAX:
+                break
             if filter.where is not None and not filter.where.matches(attributes()):
                 continue
             places = self._places[key]
-            seats = [broker for broker, count in places.items() if broker in present for _ in range(count)]
-            if not seats:
-                seats = [broker for broker, count in places.items() for _ in range(count)]
+            seats = {broker: count for broker, count in places.items() if broker in present} or places
             turn = self._turns[key] = self._turns.get(key, -1) + 1
-            chosen.append((group, str(filter), seats[turn % len(seats)]))
+            chosen.append((group, str(filter), _seat(seats, turn)))
         return tuple(chosen)
 
     def mine(self, shares: tuple[tuple[str, str, str], ...]) -> Iterator[tuple[GroupKey, Group]]:
@@ -216,3 +238,13 @@ class Shares:
             del self._by_filter[filter]
             self._index.remove(filter)
         self._by_topic.clear()
+
+
+def _seat(seats: Mapping[BrokerId, int], turn: int) -> BrokerId:
+    """Whose turn it is among brokers with so many seats each, one row behind the other."""
+    at = turn % sum(seats.values())
+    for broker, count in seats.items():
+        if at < count:
+            return broker
+        at -= count
+    raise AssertionError("there is a seat for every turn")

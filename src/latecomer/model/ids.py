@@ -14,8 +14,9 @@ Instant: TypeAlias = int
 NUMBER_MAX = 2**63 - 1
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 """A count, a number in a sequence or an instant, as it may come from outside."""
-Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
-"""A broker id as it may come from outside: never empty."""
+NAME_MAX = 255
+Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)]
+"""A broker id as it may come from outside: never empty, never endless."""
 
 
 class EventId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True):

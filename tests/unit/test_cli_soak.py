@@ -22,7 +22,7 @@ def verdict(seed: int, *violations: str) -> Verdict:
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, *verdicts: Verdict) -> None:
-    def planted(start: int, seeds: int, jobs: int) -> Iterator[Verdict]:
+    def planted(start: int, seeds: int, jobs: int, clients: str) -> Iterator[Verdict]:
         return iter(verdicts)
 
     monkeypatch.setattr(module, "soak", planted)
@@ -68,7 +68,7 @@ def test_many_failures_are_counted_and_not_all_told(monkeypatch: pytest.MonkeyPa
 
 
 def test_whatever_stops_it_the_last_line_counts(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    def interrupted(start: int, seeds: int, jobs: int) -> Iterator[Verdict]:
+    def interrupted(start: int, seeds: int, jobs: int, clients: str) -> Iterator[Verdict]:
         yield verdict(0)
         raise KeyboardInterrupt
 

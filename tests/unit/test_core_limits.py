@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ from latecomer.model.record import Kind
 from tests.unit.hand import Hand, event, filters, frames, of, publications, records
 
 
-def middle(**settings: object) -> Hand:
+def middle(**settings: Any) -> Hand:
     """Between `b` and `c`, who wants everything."""
     hand = Hand("b", "c", **settings)
     hand.join("b", "c", wants={"c": ["#"]})

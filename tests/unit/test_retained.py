@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from latecomer.core import retained as retained_module
+from latecomer.core.session import subscribing
 from latecomer.core.session.limits import SessionLimits
 from latecomer.messages.link import Retained, RetainedSummary
 from latecomer.messages.mqtt import Puback, Reason, Request
@@ -52,6 +53,41 @@ def test_an_empty_payload_deletes_and_is_not_kept() -> None:
     assert retained_for(hand) == {}
     hand.restart()
     assert retained_for(hand) == {}
+
+
+def test_a_long_list_is_handed_over_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscribing, "RETAINED_SLICE", 2)
+    hand = MqttHand()
+    p = hand.client("p")
+    for number in range(5):
+        p.publish(f"t/{number}", b"x", 1, retain=True)
+    s = hand.client("s")
+    s.subscribe(Request("t/#", 1))
+    assert len(s.settle()) == 2
+    hand.wait(subscribing.RETAINED_PAUSE_US)
+    p.publish("t/0", b"live", 1)
+    assert len(s.settle()) == 3
+    hand.wait(SECOND_US)
+    assert len(s.settle()) == 1
+    assert not hand.session("s").giving
+
+
+def test_a_client_that_goes_before_it_has_all_of_it_finds_the_rest_when_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subscribing, "RETAINED_SLICE", 1)
+    hand = MqttHand()
+    p = hand.client("p")
+    for number in range(4):
+        p.publish(f"t/{number}", b"x", 1, retain=True)
+    s = hand.durable("s")
+    s.subscribe(Request("t/#", 1))
+    first = {packet.topic for packet in s.settle()}
+    s.lose()
+    hand.restart()
+    rest = {packet.topic for packet in hand.durable("s").settle()}
+    assert len(first) == 1
+    assert first | rest == {f"t/{number}" for number in range(4)}
 
 
 def test_retain_handling() -> None:

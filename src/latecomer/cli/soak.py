@@ -34,7 +34,7 @@ def soak_verb(
         _replay(start, seeds, clients)
         return
     jobs = jobs or os.cpu_count() or 1
-    verdicts = soak(start, seeds, jobs) if clients is Clients.BOTH else soak(start, seeds, jobs, clients)
+    verdicts = soak(start, seeds, jobs, clients)
     out, screen = Console(highlight=False, soft_wrap=True), Console(stderr=True)
     failures = done = accepted = deliveries = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

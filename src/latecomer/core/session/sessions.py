@@ -332,13 +332,13 @@ class Sessions:
         session.away_since = now
         session.leased = 0
         session.choked = False
-        session.giving.clear()
         self.orders.note(Kind.DISCONNECTED, client=session.client)
         if not keep_will:
             session.will = None
         if ends or not session.durable:
             self._end(session, "")
             return
+        self.subscribing.keep_retained(session)
         self._store(session)
         self._wait(session, now)
 

@@ -144,6 +144,14 @@ class Subscribing:
             pause_us = RETAINED_WAIT_US if session.choked else RETAINED_PAUSE_US
             self.due = self.orders.wake(self.orders.now + pause_us)
 
+    def keep_retained(self, session: Session) -> None:
+        """The client is away before it has got everything: what is owed with QoS 1 or 2 waits for it."""
+        giving, session.giving = session.giving, deque()
+        for subscription, topics in giving:
+            if subscription.qos and session.subscriptions.get(subscription.text) == subscription:
+                for topic in topics:
+                    self._give_one(session, subscription, topic)
+
     def woken(self) -> None:
         """Go on with those who have not got everything yet."""
         if self.due is None or self.due > self.orders.now:

@@ -65,7 +65,7 @@ class Wire:
             task.add_done_callback(self._tasks.discard)
 
     async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
+        with suppress(OSError, RuntimeError):  # the latter from uvloop, when a closed transport is used
             while data := await source.read(65_536):
                 await self.flows.wait()
                 if self.delay_s:

@@ -21,6 +21,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, wish)
     where = tomllib.loads(file.read_text(encoding="utf-8"))["listeners"][0]
     with socket.create_server((where["host"], where["port"])) as server:
+        print("broker pretender is ready: there", flush=True)
         while True:
             server.accept()[0].close()
 

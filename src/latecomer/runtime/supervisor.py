@@ -36,6 +36,8 @@ PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.5, 30.0
 STABLE_SECONDS = 60.0
 """Who has lived this long starts again at once-ish when it dies."""
 TICK_SECONDS = 0.05
+READY_WORDS = b" is ready: "
+"""As `latecomer broker` says it when it takes clients."""
 CANNOT = 2
 """The exit code of a broker whose settings cannot work: it would only say so again."""
 
@@ -58,6 +60,8 @@ class Child:
     seat: Seat
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
+    log_from: int = 0
+    """Where in its log the words of this life begin."""
     ready: bool = False
     pause: float = PAUSE_SECONDS
     again_at: float | None = None
@@ -164,6 +168,7 @@ class Supervisor:
         boot = (sys.executable, "-I", "-S", "-c", _BOOT, str(os.getpid()))
         command = (*boot, *self.command, "--config", str(folder / "settings.toml"))
         with (folder / "broker.log").open("ab") as log:
+            child.log_from = log.tell()
             # A session of its own: Ctrl-C at the terminal is for the supervisor, who then stops all in order.
             child.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -229,8 +234,12 @@ class Supervisor:
         child.pause = min(child.pause * 2, PAUSE_SECONDS_MAX)
 
     def _look(self, child: Child) -> None:
-        """A broker is ready when it takes clients."""
-        child.ready = child.ready or _answers(child.seat.host, child.seat.port)
+        """A broker is ready when it says so: an answer at its port could be anybody's."""
+        if child.ready:
+            return
+        with (self.folder / child.seat.id / "broker.log").open("rb") as log:
+            log.seek(child.log_from)
+            child.ready = READY_WORDS in log.read()
 
     def last_words(self, child: Child) -> str:
         """The last line a broker wrote."""
@@ -304,14 +313,6 @@ def ending(code: int) -> str:
         return f"was ended by {signal.Signals(-code).name}"
     except ValueError:
         return f"was ended by signal {-code}"
-
-
-def _answers(host: str, port: int) -> bool:
-    try:
-        socket.create_connection((host, port), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 def _write(file: Path, text: str) -> None:

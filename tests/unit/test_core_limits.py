@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from latecomer.core.effects import Deliver, Disconnect, Effect
@@ -14,6 +15,7 @@ from latecomer.core.retained import STAMP_MAX
 from latecomer.core.routing import Forwarding
 from latecomer.core.shares import GROUPS_MAX
 from latecomer.messages.link import (
+    FRAME_MAX,
     PROTOCOL,
     Advertise,
     Done,
@@ -30,10 +32,11 @@ from latecomer.messages.link import (
     Subscribe,
     Summary,
 )
-from latecomer.model.event import Event
+from latecomer.model.event import Event, Extras
 from latecomer.model.filters import Filter
 from latecomer.model.ids import EventId
 from latecomer.model.record import Kind
+from latecomer.wire.link import encode
 from tests.unit.hand import Hand, event, filters, frames, of, publications, records
 
 
@@ -161,7 +164,32 @@ def test_our_own_word_fits_into_a_frame() -> None:
     hand.broker.shares.changed = True
     hand.broker.shares.flush()
     sent = [frame for frame in hand.broker.orders.frames["b"] if isinstance(frame, Sharing)]
-    assert 60 < len(sent[-1].entries) < 70
+    assert len(sent[-1].entries) == 34
+    assert len(encode(sent[-1])) < FRAME_MAX
+
+
+def test_an_event_does_not_carry_endless_choices() -> None:
+    """Those that are left out are noted: the event must fit into a frame."""
+    hand = middle()
+    long = Filter("t/#")
+    for number in range(5000):
+        hand.broker.shares.join((f"{number}" + "g" * 100, long), "s")
+    chosen = hand.broker.shares.choose("t/1", dict, {"a": 1})
+    assert hand.broker.shares.crowded
+    assert 2000 < len(chosen) < 3000
+    assert len(encode(Publication(Event(EventId("a", 1, 1), "t/1", shares=chosen)))) < FRAME_MAX
+
+
+def test_retained_messages_with_long_properties_are_told_in_pieces() -> None:
+    """They must fit into frames as well as those with long payloads."""
+    hand = middle()
+    extras = Extras(user=(("x", "y" * 200_000),))
+    events = [msgspec.structs.replace(kept(f"t{n}", n), extras=extras) for n in range(10)]
+    for each in events:
+        hand.hear("c", Retained((each,), (0,)))
+    told = [f for f in frames(hand.hear("b", RetainedSummary(1)), "b") if isinstance(f, Retained)]
+    assert [event.topic for frame in told for event in frame.events] == [event.topic for event in events]
+    assert max(len(frame.events) for frame in told) == 2
 
 
 def kept(topic: str, seq: int, at: int = 1, payload: bytes = b"x") -> Event:

@@ -109,16 +109,7 @@ class Broker:
         self.neighbours = Neighbours(id, settings, self.orders, self._link_up, self._link_down)
         for peer, cost_us in neighbours.items():
             self.neighbours.add(peer, cost_us)
-        self.interest = Interest(
-            id,
-            settings.routing,
-            self.neighbours.send,
-            self._tables_changed,
-            self._tree_ready,
-            self._tree_lost,
-            self.neighbours.reject,
-            settings.filters_max,
-        )
+        self.interest = self._make_interest()
         self.membership = Membership(
             id,
             settings,
@@ -133,25 +124,8 @@ class Broker:
         self.clients = Clients(self.orders, self.interest, settings.mailbox_max)
         self.routes = Routes(self.interest.subscriptions, self.clients.subscribers, settings.routes_max)
         limits = limits or SessionLimits()
-        self.retained = RetainedMessages(
-            self.orders,
-            self.neighbours.send,
-            self.neighbours.up,
-            self.neighbours.reject,
-            2 * limits.retained_messages,
-            2 * limits.retained_bytes,
-        )
-        self.shares = Shares(
-            id,
-            boot,
-            self.neighbours.send,
-            self.neighbours.up,
-            self._shares_changed,
-            self.routes.clear,
-            self._keep_sharing,
-            self.neighbours.reject,
-            settings.brokers_max,
-        )
+        self.retained = self._make_retained(limits)
+        self.shares = self._make_shares()
         self.shares_due: Instant | None = None
         self.events = Events(
             id,
@@ -170,6 +144,41 @@ class Broker:
         self._on_input = self._input_table()
         self._on_frame = self._frame_table()
         self._disk = disk
+
+    def _make_interest(self) -> Interest:
+        return Interest(
+            self.id,
+            self.settings.routing,
+            self.neighbours.send,
+            self._tables_changed,
+            self._tree_ready,
+            self._tree_lost,
+            self.neighbours.reject,
+            self.settings.filters_max,
+        )
+
+    def _make_retained(self, limits: SessionLimits) -> RetainedMessages:
+        return RetainedMessages(
+            self.orders,
+            self.neighbours.send,
+            self.neighbours.up,
+            self.neighbours.reject,
+            2 * limits.retained_messages,
+            2 * limits.retained_bytes,
+        )
+
+    def _make_shares(self) -> Shares:
+        return Shares(
+            self.id,
+            self.orders.boot,
+            self.neighbours.send,
+            self.neighbours.up,
+            self._shares_changed,
+            self.routes.clear,
+            self._keep_sharing,
+            self.neighbours.reject,
+            self.settings.brokers_max,
+        )
 
     def _make_sessions(
         self, limits: SessionLimits, access: Access, durability: str, measure: Callable[[Packet, int], int]

@@ -144,6 +144,8 @@ class Events:
         shares: tuple[tuple[str, str, str], ...] = ()
         if self.shares.any_for(draft.topic):
             shares = self.shares.choose(draft.topic, lambda: attributes_of(draft), self.members)
+            if self.shares.crowded:
+                orders.note(Kind.DROPPED, topic=draft.topic, detail="for groups of shared subscribers beyond the limit")
         event = Event(
             self._next_id(),
             draft.topic,

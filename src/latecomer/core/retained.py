@@ -48,6 +48,16 @@ def _digest(event: Event) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
 
+def _weight(event: Event) -> int:
+    """About how long it is in a frame."""
+    size = 64 + len(event.payload) + len(event.topic) + len(event.publisher)
+    extras = event.extras
+    if extras is not None:
+        size += sum(len(name) + len(value) + 4 for name, value in extras.user)
+        size += len(extras.content_type or "") + len(extras.response_topic or "") + len(extras.correlation_data or b"")
+    return size
+
+
 @dataclass(slots=True)
 class _Node:
     children: dict[str, _Node] = field(default_factory=dict)
@@ -190,7 +200,7 @@ class RetainedMessages:
             if event.expires_us and event.expires_us <= now:
                 continue
             batch.append(event)
-            size += len(event.payload) + len(event.topic) + 64
+            size += _weight(event)
             if size > BATCH_BYTES:
                 self._send_batch(peer, batch)
                 batch, size = [], 0

@@ -25,7 +25,7 @@ CHOICES_MAX = 65_536
 """Topics whose groups are remembered."""
 GROUPS_MAX = 65_536
 """Groups of one broker that the others are told of. What is beyond gets publications of its own broker only."""
-WORD_MAX = 4_194_304
+WORD_MAX = 2_097_152
 """Characters of groups and filters in one word, likewise: it must fit into a frame."""
 CHOSEN_MAX = 262_144
 """Characters of groups and filters that one event carries; it must fit as well, and groups beyond miss it."""
@@ -68,6 +68,8 @@ class Shares:
     """The last word of every other broker."""
     number: int = 0
     changed: bool = False
+    crowded: bool = False
+    """The last choice left groups out, because there were too many."""
     _own: dict[tuple[str, str], GroupKey] = field(default_factory=dict)
     """Keys of `groups` as events write them."""
     _places: dict[GroupKey, dict[BrokerId, int]] = field(default_factory=dict)
@@ -181,10 +183,12 @@ class Shares:
         """The broker that serves each group, for one event; members count alike, wherever they are."""
         chosen = []
         size = 0
+        self.crowded = False
         for key in self._groups_for(topic):
             group, filter = key
             size += len(group) + len(str(filter))
             if size > CHOSEN_MAX:
+                self.crowded = True
                 break
             if filter.where is not None and not filter.where.matches(attributes()):
                 continue

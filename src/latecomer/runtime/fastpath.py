@@ -432,18 +432,22 @@ class FastPath:
         at = start = 0
         size = len(data)
         before: Plan | None = None
+        plan, topic, slow = SLOW, b"", True
         count = 0
         while at < size:
             found = frame_at(data, at)
             if found is None:
                 break  # a neighbour that sends such a thing is broken; what follows is not served
             body, after_topic, end = found
-            plan = self._plan(data[body + 2 : after_topic])
+            if data[body + 2 : after_topic] != topic:
+                topic = data[body + 2 : after_topic]
+                plan = self._plan(topic)
             if plan is not before:
                 if before is not None:
                     self._spread_run(peer, run, data[start:at], count, before)
                 before, start, count = plan, at, 0
-            if plan is SLOW or any(r.choked or r.held for r in plan.everybody):
+                slow = plan is SLOW or any(r.choked or r.held for r in plan.everybody)
+            if slow:
                 try:
                     packet = decode(PUBLISH_0, data[body:end], V311)
                 except PacketError:

@@ -103,10 +103,15 @@ class Forms:
 def frame_at(data: bytes, at: int) -> tuple[int, int, int] | None:
     """Where the body, what follows the topic, and the next frame of a run begin; None: there is no QoS 0 frame."""
     try:
-        found = header(data, at)
-        if found is None or data[at] != PUBLISH_0:
+        body = at + 2
+        end = body + data[at + 1]
+        if data[at + 1] > 127:
+            found = header(data, at)
+            if found is None:
+                return None
+            body, end = found
+        if data[at] != PUBLISH_0:
             return None
-        body, end = found
         after_topic = body + 2 + (data[body] << 8) + data[body + 1]
     except (PacketError, IndexError):
         return None

@@ -1,4 +1,4 @@
-"""One connection to a neighbour: TLS, the challenge, then frames in both directions.
+"""One connection to a neighbour: the challenge, then frames in both directions.
 
 Receiving. A neighbour that sends a flood gets its turn and no more: `receive_frames` at a time, and it is not read from
 while some wait. Bytes that are no frame yet are a sign of life all the same: a large event on a slow link takes longer
@@ -22,7 +22,7 @@ from latecomer.core.neighbours import CONTROL_MAX
 from latecomer.messages.link import LinkMessage
 from latecomer.model.errors import ProtocolError
 from latecomer.model.ids import BrokerId
-from latecomer.runtime.link_challenge import PREAMBLE_MAX, LinkChallenge, Role
+from latecomer.runtime.link_challenge import LinkChallenge, Role
 from latecomer.runtime.tls import peer_names
 from latecomer.wire.link import Reader
 
@@ -33,8 +33,8 @@ CLOSE_S = 1.0
 """How long a connection may take to close before it is cut; what nobody reads would keep it open for ever."""
 WRITE_FRAMES = 256
 """Frames written in one piece."""
-EARLY_MAX = 4 * PREAMBLE_MAX
-"""Bytes that may come before we have noticed that the TLS handshake is over."""
+TURN_BYTES = 65_536
+"""After so many others have their turn."""
 
 log = logging.getLogger("latecomer")
 
@@ -47,7 +47,12 @@ def explain(error: Exception) -> str:
         return f"TLS fails: {(error.reason or str(error)).lower().replace('_', ' ')}"
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno).lower()
-    return str(error)
+    return str(error) or "the other end went away"
+
+
+def address_of(transport: asyncio.Transport) -> str:
+    peer = transport.get_extra_info("peername")
+    return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
 
 
 class LinkConnection(asyncio.Protocol):
@@ -69,14 +74,14 @@ class LinkConnection(asyncio.Protocol):
         self.closed: asyncio.Future[None] = links.loop.create_future()
         """Done when the socket is gone."""
         self._challenge: LinkChallenge | None = None
-        self._early = b""
         self._timer: asyncio.TimerHandle | None = None
-        self._handshake: asyncio.Task[None] | None = None
         self._closing = False
         self._stands_since = 0.0
         self._reader = Reader(links.settings.receive_bytes)
         self._received: deque[LinkMessage] = deque()
-        """Frames that wait for their turn; nothing is read meanwhile."""
+        """Frames that wait for their turn."""
+        self._resting = False
+        """Nothing is read until it is this connection's turn again."""
         self._heard_at = 0.0
         self._backlog: deque[LinkMessage] = deque()
         """Frames that wait for the transport."""
@@ -97,41 +102,12 @@ class LinkConnection(asyncio.Protocol):
         links = self.links
         self.transport = cast(asyncio.Transport, transport)  # uvloop's transports are no subclasses
         links.open[self] = None
-        peer = self.transport.get_extra_info("peername")
-        self.address = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
+        self.address = address_of(self.transport)
         self._timer = links.loop.call_later(links.settings.challenge_s, self._too_slow)
         links.admit(self)
         if self._closing:
             return
-        if links.tls is not None and self.role is Role.CALLEE:
-            self.transport.pause_reading()
-            self._handshake = links.loop.create_task(self._shake_hands(links.tls.accepting))
-        else:
-            self._begin()
-
-    async def _shake_hands(self, context: ssl.SSLContext) -> None:
-        """The callee's side of TLS. Here and not in the server, because a failure must be logged and counted."""
-        try:
-            secure = await self.links.loop.start_tls(
-                self.transport,
-                self,
-                context,
-                server_side=True,
-                ssl_handshake_timeout=self.links.settings.challenge_s,
-            )
-        except (OSError, EOFError) as error:
-            self.refuse(explain(error) or "TLS fails: the other end went away")
-            self._gone()
-            return
-        if secure is None or self._closing:
-            self.refuse("TLS fails: the other end went away")
-            self._gone()
-            return
-        self.transport = secure
         self._begin()
-        early, self._early = self._early, b""
-        if early:
-            self.data_received(early)
 
     def _begin(self) -> None:
         links = self.links
@@ -150,13 +126,8 @@ class LinkConnection(asyncio.Protocol):
 
     def _prove(self, data: bytes) -> bytes:
         """Take what belongs to the challenge; what comes behind it, when the other end is proved."""
-        challenge = self._challenge
-        if challenge is None:
-            self._early += data
-            if len(self._early) > EARLY_MAX:
-                self.refuse("the preamble is too long")
-            return b""
-        progress = challenge.feed(data)
+        assert self._challenge is not None
+        progress = self._challenge.feed(data)
         if progress.send:
             self.transport.write(progress.send)
         if progress.refused is not None:
@@ -191,10 +162,13 @@ class LinkConnection(asyncio.Protocol):
             self._counters.bytes_in += len(data)
             frames = self._reader.feed(data)
             self._counters.frames_in += len(frames)
-            if self._received or len(frames) > self.links.settings.receive_frames:
-                self._wait_for_turns(frames)
+            if self._resting or len(frames) > self.links.settings.receive_frames:
+                self._received.extend(frames)
+                self._rest()
             else:
                 self._tell(frames)
+                if len(data) >= TURN_BYTES:
+                    self._rest()
         except ProtocolError as error:
             self.refuse(str(error))
         except Exception:
@@ -209,11 +183,12 @@ class LinkConnection(asyncio.Protocol):
             self._heard_at = now
         self.links.driver.tell(LinkReceived(self.peer, frames))
 
-    def _wait_for_turns(self, frames: list[LinkMessage]) -> None:
-        if not self._received:
+    def _rest(self) -> None:
+        """Let others have their turn before the next: uvloop would read 32 times in a row from a full socket."""
+        if not self._resting and not self._closing:
+            self._resting = True
             self.transport.pause_reading()
             self.links.loop.call_soon(self._next_turn)
-        self._received.extend(frames)
 
     def _next_turn(self) -> None:
         if self._closing:
@@ -221,13 +196,15 @@ class LinkConnection(asyncio.Protocol):
         waiting = self._received
         turn = [waiting.popleft() for _ in range(min(len(waiting), self.links.settings.receive_frames))]
         try:
-            self._tell(turn)
+            if turn:
+                self._tell(turn)
         except Exception:
             self._broken()
             return
         if waiting:
             self.links.loop.call_soon(self._next_turn)
         elif not self._closing:
+            self._resting = False
             self.transport.resume_reading()
 
     def _broken(self) -> None:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from typing import TYPE_CHECKING
+import socket
+from typing import TYPE_CHECKING, cast
 
 from latecomer.core.inputs import LinkConnected, LinkDisconnected
 from latecomer.messages.link import LinkMessage
 from latecomer.model.errors import SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.runtime.link_challenge import Role
-from latecomer.runtime.link_connection import LinkConnection, explain
+from latecomer.runtime.link_connection import LinkConnection, address_of, explain
 from latecomer.runtime.settings import LinkSection, Neighbour
 from latecomer.runtime.tls import LinkTls
 from latecomer.wire.link import encode
@@ -32,7 +33,7 @@ STRANGERS_LOGGED = 100
 STRANGERS_S = 10.0
 STOP_S = 0.5
 """How long a connection may take to close when the broker stops."""
-BUSY_BYTES = 65_536
+ROOM_BYTES = 1_048_576
 """What a frame may need beyond the bytes of its event."""
 CLOSED = "link connection with %s closed: %s"
 
@@ -72,6 +73,8 @@ class Links:
         self._number = 0
         self._server: asyncio.Server | None = None
         self._callers: list[asyncio.Task[None]] = []
+        self._handshakes: dict[asyncio.Task[None], None] = {}
+        """Of those who call with TLS, the oldest first."""
         self._wake: dict[BrokerId, asyncio.Event] = {}
         self._last: tuple[LinkMessage | None, bytes] = (None, b"")
         self._stopping = False
@@ -79,31 +82,35 @@ class Links:
     async def start(self) -> None:
         settings = self.settings
         event_max = self.driver.core.settings.event_max
-        if settings.receive_bytes < event_max + BUSY_BYTES:
+        if settings.receive_bytes < event_max + ROOM_BYTES:
             raise SettingsError(
                 "link.receive_bytes",
-                f"must be at least {event_max + BUSY_BYTES}: an event of core.event_max is one frame",
+                f"must be at least {event_max + ROOM_BYTES}: an event of core.event_max is one frame",
             )
         number = settings.number
         if number is not None:
             try:
-                self._server = await self.loop.create_server(self._called, settings.host, number)
+                door = self._called if self.tls is None else self._called_with_tls
+                self._server = await self.loop.create_server(door, settings.host, number)
             except OSError as error:
                 problem = f"cannot listen on {settings.host}, port {number}: {error.strerror or error}"
                 raise SettingsError("link.port", f"{problem}; choose another one") from None
         for neighbour in settings.neighbours:
             if neighbour.host is not None:
                 self._wake[neighbour.id] = asyncio.Event()
-                self._callers.append(self.loop.create_task(self._keep_calling(neighbour)))
+                task = self.loop.create_task(self._keep_calling(neighbour))
+                task.add_done_callback(_report)
+                self._callers.append(task)
 
     async def stop(self) -> None:
         """Call nobody any more, listen to nobody, and see every socket closed."""
         self._stopping = True
-        for task in self._callers:
-            task.cancel()
-        await asyncio.gather(*self._callers, return_exceptions=True)
         if self._server is not None:
             self._server.close()
+        tasks = [*self._callers, *self._handshakes]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         connections = list(self.open)
         for connection in connections:
             connection.close("the broker is stopping")
@@ -128,6 +135,28 @@ class Links:
 
     def _called(self) -> LinkConnection:
         return self._next(Role.CALLEE, tuple(self.neighbours))
+
+    def _called_with_tls(self) -> _Doorway:
+        return _Doorway(self)
+
+    def shake_hands(self, sock: socket.socket, address: str) -> None:
+        """Somebody called, and has to begin with TLS."""
+        handshakes = self._handshakes
+        if len(handshakes) >= PENDING_MAX:
+            next(iter(handshakes)).cancel()
+        task = self.loop.create_task(self._shake_hands(sock, address))
+        handshakes[task] = None
+        task.add_done_callback(lambda done: handshakes.pop(done, None))
+
+    async def _shake_hands(self, sock: socket.socket, address: str) -> None:
+        assert self.tls is not None
+        try:
+            await self.loop.connect_accepted_socket(
+                self._called, sock, ssl=self.tls.accepting, ssl_handshake_timeout=self.settings.challenge_s
+            )
+        except Exception as error:  # whatever it is, the handshake has failed
+            self.driver.counters.refuse("link")
+            self._stranger(address, explain(error))
 
     def admit(self, connection: LinkConnection) -> None:
         """A connection that has to prove who it is. Whoever proves it quickly gets through, however many do not."""
@@ -173,7 +202,7 @@ class Links:
                 )
         except TimeoutError:
             return f"cannot be reached: no answer within {patience_s:g} seconds"
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter from names that are none, as "a..b"
             return f"cannot be reached: {explain(error)}"
         await connection.decided
         return connection.problem
@@ -280,3 +309,24 @@ class Links:
         if connection is not None and connection.number == number:
             self._trouble(peer, reason, CLOSED)
             connection.close(reason)
+
+
+class _Doorway(asyncio.Protocol):
+    """Takes the socket of a caller out of the loop's hands before anything is read: TLS is begun on it where its
+    failure can be told, which the loop's own server would keep to itself."""
+
+    def __init__(self, links: Links) -> None:
+        self.links = links
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        opened = cast(asyncio.Transport, transport)
+        sock: socket.socket = opened.get_extra_info("socket").dup()
+        sock.setblocking(False)
+        self.links.shake_hands(sock, address_of(opened))
+        opened.abort()
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    """A caller that ends by itself is a bug of ours, and must not be a silent one."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("a neighbour is not called any more: this is a bug, please report it", exc_info=error)

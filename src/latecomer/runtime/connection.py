@@ -78,6 +78,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, door: Door, id: int, transport_name: str) -> None:
         self.door = door
         self.driver = door.driver
+        self.heard = door.driver.spinner.heard
         self.id = id
         self.transport_name = transport_name
         self.state = State.WAITING
@@ -137,6 +138,7 @@ class Connection(asyncio.Protocol):
             self.rest = None
         if self.session is not None:
             self.driver.fastpath.receive(self, data)
+            self.heard()
         elif self.state is State.WAITING:
             self._greet(data)
         elif self.state is State.AT_THE_DOOR:

@@ -28,6 +28,7 @@ from latecomer.model.record import Kind, Record
 from latecomer.runtime.disk import Disk, DiskFull, Durability
 from latecomer.runtime.fastpath import FastPath
 from latecomer.runtime.metrics import Counters
+from latecomer.runtime.spin import Spinner
 
 if TYPE_CHECKING:
     from latecomer.runtime.connection import Connection
@@ -55,6 +56,7 @@ class Driver:
         clock: Callable[[], Instant],
         packet_max: int,
         failed: Callable[[Exception], None],
+        spin_s: float = 0.0,
     ) -> None:
         self.core = core
         self.disk = disk
@@ -68,6 +70,7 @@ class Driver:
         self.connections: dict[int, Connection] = {}
         self.links: Links | None = None
         self.fastpath = FastPath(self)
+        self.spinner = Spinner(self.loop, spin_s)
         self.generation = 0
         """Grows whenever something changed that plans are made from."""
         self.choked = 0

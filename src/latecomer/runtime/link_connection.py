@@ -182,6 +182,7 @@ class LinkConnection(asyncio.Protocol):
                 return
             self._heard_at = now
         self.links.driver.tell(LinkReceived(self.peer, frames))
+        self.links.driver.spinner.heard()
 
     def _rest(self) -> None:
         """Let others have their turn before the next: uvloop would read 32 times in a row from a full socket."""

@@ -137,7 +137,14 @@ class Node:
             measure=measure,
         )
         self.driver = Driver(
-            self.core, self.disk, self.counters, self.journal, self.clock, settings.limits.packet_bytes, self._failed
+            self.core,
+            self.disk,
+            self.counters,
+            self.journal,
+            self.clock,
+            settings.limits.packet_bytes,
+            self._failed,
+            settings.broker.spin_us / 1_000_000,
         )
         self.core.routes.cleared = self.driver.changed
         self.door = Door(self.driver, self.gate, settings.limits, connections_max(settings.limits.connections))

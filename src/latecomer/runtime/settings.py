@@ -48,6 +48,9 @@ class BrokerSection(Section, frozen=True):
     """Directory for everything that is kept. Made with mode 0700 if it is not there."""
     durability: Literal["power", "process", "none"] = "power"
     """What an acknowledged message survives: a power cut, the end of the process, or neither."""
+    spin_us: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 150
+    """How long the broker waits awake for the next message while messages come quickly, instead of being woken up for
+    it; 0: never. It stops by itself where that does not pay."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """How much is logged."""
 

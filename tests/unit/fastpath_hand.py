@@ -13,8 +13,8 @@ from latecomer.runtime.connection import Connection
 from latecomer.runtime.disk import Disk, Durability
 from latecomer.runtime.door import Door
 from latecomer.runtime.driver import Driver
-from latecomer.runtime.fastpath import SLOW
 from latecomer.runtime.metrics import Counters
+from latecomer.runtime.plans import SLOW
 from latecomer.runtime.security import Gate
 from latecomer.runtime.settings import Limits
 from latecomer.wire.mqtt import Reader, encode
@@ -144,7 +144,7 @@ class House:
         )
         self.core.routes.cleared = self.driver.changed
         if not fast:
-            self.driver.fastpath._make = lambda topic: SLOW  # type: ignore[method-assign]
+            self.driver.fastpath.plans._make = lambda topic: SLOW  # type: ignore[method-assign]
         self.door = OpenDoor(self.driver, cast(Gate, None), Limits(connection_rate=0), 1000)
         self.driver.start()
         self.commit()

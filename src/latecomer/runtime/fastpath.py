@@ -19,15 +19,14 @@ while: then it is *slow*, and is served by the general path, which drops or queu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from latecomer.core.inputs import MqttReceived, Relayed
 from latecomer.core.session.state import PACKET_IDS, packet_id
 from latecomer.messages.link import Run
 from latecomer.messages.mqtt import V311, Packet, PacketError, Puback, Pubcomp, Publish, Pubrec, Reason
-from latecomer.model.filters import Filter
-from latecomer.runtime.forms import ACKS, PUBLISH_0, PUBLISH_1, Forms, frame_at
+from latecomer.runtime.forms import ACKS, PUBLISH_0, PUBLISH_1, Forms, alike, frame_at
+from latecomer.runtime.plans import SLOW, Plan, Plans
 from latecomer.wire.mqtt import decode, header
 
 if TYPE_CHECKING:
@@ -38,145 +37,21 @@ PUBACK, PINGREQ = 0x40, 0xC0
 PUBLISHES = (PUBLISH_0, PUBLISH_1)
 ACKNOWLEDGEMENTS = (Puback, Pubrec, Pubcomp)
 PINGRESP = b"\xd0\x00"
-TOPICS_MAX, OWN_TOPICS_MAX = 65_536, 1024
-"""Topics whose plan is remembered for everybody, and for one client that has rules of its own."""
-
-
-@dataclass(slots=True, eq=False)
-class Plan:
-    """What happens to a topic. Receivers are told apart by the form in which they take it."""
-
-    fast0: bool = False
-    fast1: bool = False
-    plain: dict[int, list[Connection]] = field(default_factory=dict)
-    """By version, those who take it with QoS 0 whatever it came with."""
-    acked: dict[int, list[Connection]] = field(default_factory=dict)
-    """By version, those who take QoS 1."""
-    everybody: list[Connection] = field(default_factory=list)
-    version: int = 0
-    """That of all receivers; 0: they differ."""
-    peers: tuple[str, ...] = ()
-    wanted: bool = True
-    """Whether anybody subscribed to it: MQTT 5 has a reason code for that."""
-    most: int = PACKET_IDS
-    """Messages of QoS 1 in one run: what each receiver takes at once [MQTT-3.3.4-9]."""
-
-
-SLOW = Plan()
-"""For the general path."""
 
 
 class FastPath:
-    """Plans by topic, shared by all connections, and the walk over a chunk."""
+    """The walk over a chunk, and over a neighbour's run."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
-        self.generation = -1
-        self.by_topic: dict[bytes, Plan] = {}
-        self.by_filters: dict[tuple[Filter, ...], Plan] = {}
-        """Topics that match the same filters have the same audience, unless rules tell them apart."""
-        self.shared: dict[tuple[object, ...], Plan] = {}
-
-    # -- plans -------------------------------------------------------------------------------------------------------
-
-    def plan(self, c: Connection, topic: bytes) -> Plan:
-        """What to do with a topic that this client publishes to."""
-        plan = self._plan(topic)
-        if c.plans is self.by_topic or plan is SLOW:
-            return plan
-        session = c.session
-        assert session is not None
-        if not self.driver.core.sessions.access.may_publish(session.user, session.client, topic.decode()) or (
-            session.no_local and c in plan.everybody
-        ):
-            plan = SLOW
-        if len(c.plans) >= OWN_TOPICS_MAX:
-            c.plans.clear()
-        c.plans[topic] = plan
-        return plan
-
-    def _plan(self, topic: bytes) -> Plan:
-        """What to do with a topic, whoever publishes to it."""
-        if self.generation != self.driver.generation:
-            self._forget()
-        plan = self.by_topic.get(topic)
-        if plan is None:
-            if len(self.by_topic) >= TOPICS_MAX:
-                self.by_topic.clear()
-            plan = self.by_topic[topic] = self._make(topic)
-        return plan
-
-    def _forget(self) -> None:
-        self.generation = self.driver.generation
-        self.by_topic.clear()
-        self.by_filters.clear()
-        self.shared.clear()
-
-    def _make(self, topic: bytes) -> Plan:
-        core = self.driver.core
-        try:
-            text = topic.decode()
-        except UnicodeDecodeError:
-            return SLOW
-        if core.sessions.publishing.topic_problem(text) is not None or text[0] == "$" or core.shares.any_for(text):
-            return SLOW
-        filters = tuple(core.interest.subscriptions.index.match(text))
-        open_to_all = core.sessions.access.open_to_all
-        plan = self.by_filters.get(filters) if open_to_all else None
-        if plan is None:
-            route = core.routes.of(text)
-            if route.picky_clients or route.picky_peers or (route.peers and not core.interest.ready):
-                plan = SLOW
-            else:
-                plan = self._audience(text, route.clients, route.peers)
-            if open_to_all:
-                self.by_filters[filters] = plan
-        return plan
-
-    def _audience(self, text: str, clients: tuple[str, ...], peers: tuple[str, ...]) -> Plan:
-        core, connections = self.driver.core, self.driver.connections
-        fast1 = not peers and core.events.local_only
-        key: list[object] = [peers]
-        members: list[tuple[Connection, int]] = []
-        for client in clients:
-            session = core.sessions.by_client.get(client)
-            if session is None:
-                return SLOW
-            qos = core.sessions.deliveries.plain_qos(session, text)
-            if qos is None:
-                return SLOW
-            if qos < 0:
-                continue  # it may not have it
-            connection = connections.get(session.connection)
-            if qos and (session.durable or connection is None):
-                fast1 = False
-            if connection is None:
-                continue  # QoS 0 is for those who are there
-            if session.packet_max:
-                return SLOW
-            members.append((connection, qos))
-            key += (connection.id, qos)
-        wanted = bool(clients or peers)
-        key += (fast1, wanted)
-        plan = self.shared.get(tuple(key))
-        if plan is None:
-            plan = self.shared[tuple(key)] = Plan(True, fast1, peers=peers, wanted=wanted)
-            for connection, qos in members:
-                forms = plan.acked if qos else plan.plain
-                forms.setdefault(connection.version, []).append(connection)
-                plan.everybody.append(connection)
-                if qos and connection.session is not None:
-                    plan.most = min(plan.most, connection.session.quota)
-            versions = dict.fromkeys((*plan.plain, *plan.acked))
-            plan.version = next(iter(versions)) if len(versions) == 1 else 0
-        return plan
+        self.plans = Plans(driver)
 
     # -- the walk ----------------------------------------------------------------------------------------------------
 
     def receive(self, c: Connection, data: bytes) -> None:
         """Take a chunk from a connected client; what cannot be taken yet is left with the connection."""
         version5, packet_max, size = c.version != V311, self.driver.packet_max, len(data)
-        plans = self._plans(c)
+        plans = self.plans.of(c)
         at = start = count = kind = 0
         run: Plan | None = None
         ids: list[int] = []  # where the packet ids of a run of QoS 1 stand
@@ -188,10 +63,7 @@ class FastPath:
                 body = at + 2
                 end = body + data[at + 1]
                 if data[at + 1] > 127:
-                    found = header(data, at)
-                    if found is None:
-                        break
-                    body, end = found
+                    body, end = header(data, at) or (at, size + 1)
                 if end - at > packet_max:
                     raise PacketError(Reason.PACKET_TOO_LARGE, f"a packet has at most {packet_max} bytes here")
                 if end > size:
@@ -202,7 +74,7 @@ class FastPath:
                     after = after_topic + 2 if first == PUBLISH_1 else after_topic
                     if after + version5 <= end and not (version5 and data[after]):
                         topic = data[body + 2 : after_topic]
-                        plan = plans.get(topic) or self.plan(c, topic)
+                        plan = plans.get(topic) or self.plans.make(c, topic)
                         if not (plan.fast0 if first == PUBLISH_0 else _fast1(plan, data, after_topic)):
                             plan = SLOW
                 if plan is not run or first != kind or (count == plan.most and first == PUBLISH_1):
@@ -216,14 +88,18 @@ class FastPath:
                             general = self._to_core(c, general)
                             if not c.attached:
                                 return
-                            plans = self._plans(c)
+                            plans = self.plans.of(c)
                             continue  # what the plan was made from may have changed
                         if not c.held:
                             run, kind, start, count, ids, only = plan, first, at, 0, [], topic
                 if run is not None:
                     count, only = count + 1, only if topic == only else b""
+                    more = 0
+                    if end < size and data[end] == first:
+                        more = alike(data, at, end, after_topic, after, version5, plan.most - count)
                     if first == PUBLISH_1:
-                        ids.append(after_topic)
+                        ids.extend(range(after_topic, after_topic + (more + 1) * (end - at), end - at))
+                    count, end = count + more, end + more * (end - at)
                 elif first == PUBACK and c.ranges and (settled := self._settle(c, data, at, size)):
                     end = at + 4 * settled
                 elif first == PINGREQ and end == body and not c.held and not general:
@@ -242,18 +118,6 @@ class FastPath:
             self._to_core(c, general)
             if at < size and c.attached:
                 c.keep(data[at:])
-
-    def _plans(self, c: Connection) -> dict[bytes, Plan]:
-        """The plans as they hold for this client: everybody's, unless it may not do everything."""
-        if c.generation != self.driver.generation:
-            if self.generation != self.driver.generation:
-                self._forget()
-            c.generation = self.generation
-            session = c.session
-            assert session is not None
-            own = session.no_local or not self.driver.core.sessions.access.open_to_all
-            c.plans = {} if own else self.by_topic
-        return c.plans
 
     def _odd(self, c: Connection, packet: Packet, general: list[Packet]) -> bool:
         """A packet for the core, unless it is an acknowledgement of what the core has not sent; whether the connection
@@ -313,7 +177,10 @@ class FastPath:
             counters.publish_received[0] += count
             counters.publish_delivered[0] += count * len(plan.everybody)
         else:
-            self._forward_acked(c, Forms(whole, c.version, True, [at - start for at in ids]), count, plan)
+            if count == 1 and plan.uniform and plan.version == c.version:
+                self._forward_single(c, whole, ids[0] - start, plan)
+            else:
+                self._forward_acked(c, Forms(whole, c.version, True, [at - start for at in ids]), count, plan)
             counters.publish_received[1] += count
             counters.publish_delivered[1] += count * len(plan.everybody)
         counters.bytes_in += end - start
@@ -340,6 +207,21 @@ class FastPath:
             assert c.session is not None
             run = Run(self.driver.core.id, c.session.client, forms.plain(V311))
             self.driver.tell(Relayed(plan.peers, run))
+
+    def _forward_single(self, c: Connection, frame: bytes, at: int, plan: Plan) -> None:
+        """The same for one message and receivers of one kind: most of what it takes is not needed."""
+        id = frame[at : at + 2]
+        for r in plan.everybody:
+            session = r.session
+            assert session is not None
+            number = session.number = session.number + 1
+            if not session.leased:
+                session.leased_from = number
+            session.leased += 1
+            r.lease(number, number)
+            own = packet_id(number).to_bytes(2)
+            r.write(frame if own == id else frame[:at] + own + frame[at + 2 :])
+        c.write(b"\x40\x02" + id)
 
     def _forward_acked(self, c: Connection, forms: Forms, count: int, plan: Plan) -> None:
         """QoS 1, under packet ids of each receiver's own."""
@@ -441,7 +323,7 @@ class FastPath:
             body, after_topic, end = found
             if data[body + 2 : after_topic] != topic:
                 topic = data[body + 2 : after_topic]
-                plan = self._plan(topic)
+                plan = self.plans.anybodys(topic)
             if plan is not before:
                 if before is not None:
                     self._spread_run(peer, run, data[start:at], count, before)

@@ -9,30 +9,64 @@ from latecomer.wire.mqtt import header
 PUBLISH_0, PUBLISH_1 = 0x30, 0x32
 ACKS = b"".join(b"\x40\x02" + id.to_bytes(2) for id in range(1, PACKET_IDS + 1))
 """Every PUBACK of a success, in the order of packet ids."""
+HIGH, LOW = ACKS[2::4], ACKS[3::4]
+"""The bytes of all packet ids, in order."""
+
+
+def alike(data: bytes, at: int, end: int, after_topic: int, after: int, version5: bool, most: int) -> int:
+    """How many frames follow the one from `at` to `end` that have the same kind, length and topic, an id that is one,
+    and no properties; of QoS 1, at most so many."""
+    head, step = data[at:after_topic], end - at
+    pid, properties = after_topic - at, after - at
+    size, count = len(data) - step, 0
+    if pid == properties:
+        most = size  # QoS 0 has no limit
+    while count < most and end <= size and data.startswith(head, end):
+        if version5 and data[end + properties]:
+            break
+        if properties != pid and not data[end + pid] and not data[end + pid + 1]:
+            break
+        count += 1
+        end += step
+    return count
 
 
 class Forms:
     """A run in the forms that its receivers want, each made once."""
 
-    __slots__ = ("acked_forms", "data", "first_id", "ids", "plain_forms", "qos1", "version")
+    __slots__ = ("acked_forms", "data", "first_id", "ids", "plain_forms", "qos1", "stride", "version")
 
     def __init__(self, data: bytes, version: int, qos1: bool, ids: list[int]) -> None:
         self.data = data
         self.version = version
         self.qos1 = qos1
         self.ids = ids
+        self.stride = self._stride()
         self.first_id = self._sequence()
         self.plain_forms: dict[int, bytes] = {}
         self.acked_forms: dict[tuple[int, int], bytes] = {}
 
+    def _stride(self) -> int:
+        """How far apart the packet ids stand, if it is always the same; otherwise 0."""
+        ids = self.ids
+        if len(ids) < 2:
+            return 0
+        step = ids[1] - ids[0]
+        return step if ids == list(range(ids[0], ids[0] + len(ids) * step, step)) else 0
+
     def _sequence(self) -> int:
         """The first packet id, if they count up by one; 0 if they do not."""
-        data, ids = self.data, self.ids
+        data, ids, step = self.data, self.ids, self.stride
         if not ids:
             return 0
-        first = due = (data[ids[0]] << 8) + data[ids[0] + 1]
-        if due + len(ids) > PACKET_IDS + 1:
+        at, count = ids[0], len(ids)
+        first = due = (data[at] << 8) + data[at + 1]
+        if due + count > PACKET_IDS + 1:
             return 0
+        if step:
+            end = ids[-1] + 1
+            same = data[at:end:step] == HIGH[due - 1 : due - 1 + count]
+            return first if same and data[at + 1 : end + 1 : step] == LOW[due - 1 : due - 1 + count] else 0
         for at in ids:
             if (data[at] << 8) + data[at + 1] != due:
                 return 0
@@ -69,8 +103,13 @@ class Forms:
         return b"".join([b"\x40\x03" + self.data[at : at + 2] + b"\x10" for at in self.ids])
 
     def _patched(self, id: int) -> bytes:
-        out = bytearray(self.data)
-        for at in self.ids:
+        out, ids, count = bytearray(self.data), self.ids, len(self.ids)
+        if self.stride and id + count <= PACKET_IDS + 1:
+            at, end = ids[0], ids[-1] + 1
+            out[at : end : self.stride] = HIGH[id - 1 : id - 1 + count]
+            out[at + 1 : end + 1 : self.stride] = LOW[id - 1 : id - 1 + count]
+            return bytes(out)
+        for at in ids:
             out[at] = id >> 8
             out[at + 1] = id & 255
             id = id + 1 if id < PACKET_IDS else 1

@@ -29,7 +29,7 @@ from latecomer.messages.mqtt import (
 )
 from latecomer.runtime import connection as connection_module
 from latecomer.runtime.disk import Durability
-from latecomer.runtime.fastpath import SLOW
+from latecomer.runtime.plans import SLOW
 from latecomer.wire.mqtt import encode
 from tests.unit.fastpath_hand import Caller, House
 

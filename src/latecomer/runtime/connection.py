@@ -43,9 +43,9 @@ from latecomer.wire.mqtt_decode import protocol_version
 
 if TYPE_CHECKING:
     from latecomer.runtime.door import Door
-    from latecomer.runtime.fastpath import Plan
+    from latecomer.runtime.plans import Plan
 
-CONNECT = 0x10
+CONNECT, PUBACK = 0x10, 0x40
 MQTT = b"\0\x04MQTT"
 """How a CONNECT begins; the version is the next byte."""
 DRAIN_S = 1.0
@@ -137,7 +137,9 @@ class Connection(asyncio.Protocol):
             data = bytes(self.rest)
             self.rest = None
         if self.session is not None:
-            self.driver.fastpath.receive(self, data)
+            fastpath = self.driver.fastpath
+            if not (self.ranges and data[0] == PUBACK and fastpath.settles(self, data)):
+                fastpath.receive(self, data)
             self.heard()
         elif self.state is State.WAITING:
             self._greet(data)

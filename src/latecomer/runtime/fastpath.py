@@ -25,7 +25,7 @@ from latecomer.core.inputs import MqttReceived, Relayed
 from latecomer.core.session.state import PACKET_IDS, packet_id
 from latecomer.messages.link import Run
 from latecomer.messages.mqtt import V311, Packet, PacketError, Puback, Pubcomp, Publish, Pubrec, Reason
-from latecomer.runtime.forms import ACKS, PUBLISH_0, PUBLISH_1, Forms, alike, frame_at
+from latecomer.runtime.forms import ACKS, PUBLISH_0, PUBLISH_1, Forms, Positions, alike, frame_at, joined, moved
 from latecomer.runtime.plans import SLOW, Plan, Plans
 from latecomer.wire.mqtt import decode, header
 
@@ -54,7 +54,7 @@ class FastPath:
         plans = self.plans.of(c)
         at = start = count = kind = 0
         run: Plan | None = None
-        ids: list[int] = []  # where the packet ids of a run of QoS 1 stand
+        ids: Positions = []  # of the packet ids of a run of QoS 1
         general: list[Packet] = []
         only = b""  # the topic of a run that has one only
         try:
@@ -98,7 +98,7 @@ class FastPath:
                     if end < size and data[end] == first:
                         more = alike(data, at, end, after_topic, after, version5, plan.most - count)
                     if first == PUBLISH_1:
-                        ids.extend(range(after_topic, after_topic + (more + 1) * (end - at), end - at))
+                        ids = joined(ids, range(after_topic, after_topic + (more + 1) * (end - at), end - at))
                     count, end = count + more, end + more * (end - at)
                 elif first == PUBACK and c.ranges and (settled := self._settle(c, data, at, size)):
                     end = at + 4 * settled
@@ -144,7 +144,7 @@ class FastPath:
         count: int,
         plan: Plan,
         kind: int,
-        ids: list[int],
+        ids: Positions,
         only: bytes,
     ) -> bool:
         """Hand a run to its receivers; False: one of them has too much under way, and `c` waits for it."""
@@ -163,7 +163,7 @@ class FastPath:
         return True
 
     def _forward_now(
-        self, c: Connection, data: bytes, start: int, end: int, count: int, plan: Plan, kind: int, ids: list[int]
+        self, c: Connection, data: bytes, start: int, end: int, count: int, plan: Plan, kind: int, ids: Positions
     ) -> None:
         driver = self.driver
         counters = driver.counters
@@ -180,7 +180,7 @@ class FastPath:
             if count == 1 and plan.uniform and plan.version == c.version:
                 self._forward_single(c, whole, ids[0] - start, plan)
             else:
-                self._forward_acked(c, Forms(whole, c.version, True, [at - start for at in ids]), count, plan)
+                self._forward_acked(c, Forms(whole, c.version, True, moved(ids, -start)), count, plan)
             counters.publish_received[1] += count
             counters.publish_delivered[1] += count * len(plan.everybody)
         counters.bytes_in += end - start
@@ -255,6 +255,19 @@ class FastPath:
         return c.attached
 
     # -- acknowledgements --------------------------------------------------------------------------------------------
+
+    def settles(self, c: Connection, data: bytes) -> bool:
+        """Take a chunk that has nothing but the PUBACKs that are due; False: it has something else."""
+        first, last = c.ranges[0]
+        id, count = packet_id(first), len(data) // 4
+        if count > last - first + 1 or data != ACKS[4 * id - 4 : 4 * (id - 1 + count)]:
+            return False
+        if count == last - first + 1:
+            c.ranges.popleft()
+        else:
+            c.ranges[0] = (first + count, last)
+        self._settled(c, count)
+        return True
 
     def _settle(self, c: Connection, data: bytes, at: int, size: int) -> int:
         """How many PUBACKs from here on are exactly those that are due."""

@@ -13,6 +13,26 @@ HIGH, LOW = ACKS[2::4], ACKS[3::4]
 """The bytes of all packet ids, in order."""
 
 
+Positions = list[int] | range
+"""Where something stands in a run; a range if it is the same everywhere."""
+
+
+def joined(before: Positions, more: range) -> Positions:
+    """Some positions, and more behind them."""
+    if not before:
+        return more
+    positions = list(before) if isinstance(before, range) else before
+    positions.extend(more)
+    return positions
+
+
+def moved(positions: Positions, by: int) -> Positions:
+    """The same positions in a part of the run."""
+    if isinstance(positions, range):
+        return range(positions.start + by, positions.stop + by, positions.step)
+    return [at + by for at in positions]
+
+
 def alike(data: bytes, at: int, end: int, after_topic: int, after: int, version5: bool, most: int) -> int:
     """How many frames follow the one from `at` to `end` that have the same kind, length and topic, an id that is one,
     and no properties; of QoS 1, at most so many."""
@@ -36,7 +56,7 @@ class Forms:
 
     __slots__ = ("acked_forms", "data", "first_id", "ids", "plain_forms", "qos1", "stride", "version")
 
-    def __init__(self, data: bytes, version: int, qos1: bool, ids: list[int]) -> None:
+    def __init__(self, data: bytes, version: int, qos1: bool, ids: Positions) -> None:
         self.data = data
         self.version = version
         self.qos1 = qos1
@@ -49,10 +69,7 @@ class Forms:
     def _stride(self) -> int:
         """How far apart the packet ids stand, if it is always the same; otherwise 0."""
         ids = self.ids
-        if len(ids) < 2:
-            return 0
-        step = ids[1] - ids[0]
-        return step if ids == list(range(ids[0], ids[0] + len(ids) * step, step)) else 0
+        return ids.step if isinstance(ids, range) and len(ids) > 1 else 0
 
     def _sequence(self) -> int:
         """The first packet id, if they count up by one; 0 if they do not."""

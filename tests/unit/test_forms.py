@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.messages.mqtt import V5, V311, Packet, Puback, Publish, Reason
-from latecomer.runtime.forms import ACKS, Forms
+from latecomer.messages.mqtt import V5, V311, Packet, Properties, Puback, Publish, Reason
+from latecomer.runtime.forms import ACKS, Forms, alike, joined, moved
 from latecomer.wire.mqtt import Reader, encode
 from tests.strategies_mqtt import names
 
@@ -76,3 +76,68 @@ def test_what_needs_no_change_is_handed_on_as_it_came() -> None:
 
 def test_every_acknowledgement_is_in_the_table() -> None:
     assert packets_of(ACKS, V311) == [Puback(id) for id in range(1, 65_536)]
+
+
+# -- frames alike ------------------------------------------------------------------------------------------------------
+
+uniform = st.tuples(names, st.integers(0, 300), st.integers(1, 65_535), st.integers(2, 30))
+
+
+@given(uniform, versions, st.integers(1, 65_535))
+def test_positions_that_are_evenly_spaced_give_the_same(
+    found: tuple[str, int, int, int], version: int, first: int
+) -> None:
+    """Frames alike are told by a range, any others by a list: what is made of them does not differ."""
+    topic, size, id, count = found
+    packets = [Publish(topic, bytes(size), 1, packet_id=(id + position - 1) % 65_535 + 1) for position in range(count)]
+    by_list = run(packets, version)
+    assert isinstance(by_list.ids, list)
+    step = by_list.ids[1] - by_list.ids[0]
+    by_range = Forms(by_list.data, version, True, range(by_list.ids[0], by_list.ids[-1] + 1, step))
+    assert by_range.first_id == by_list.first_id
+    assert by_range.acked(version, first) == by_list.acked(version, first)
+    assert by_range.acknowledgements() == by_list.acknowledgements()
+
+
+@given(
+    st.sampled_from(["t", "t/a"]),
+    st.lists(st.tuples(st.sampled_from(["t", "t/a"]), st.integers(0, 2), st.booleans(), st.integers(0, 2)), max_size=8),
+    versions,
+    st.integers(0, 1),
+    st.integers(0, 10),
+    st.integers(0, 3),
+)
+def test_frames_alike_are_those_that_differ_in_nothing_but_id_and_payload(
+    topic: str, others: list[tuple[str, int, bool, int]], version: int, qos: int, most: int, cut: int
+) -> None:
+    first = encode(Publish(topic, b"xx", qos, packet_id=qos * 7), version)
+    data, expected, going = first, 0, True
+    for other, size, retain, id in others:
+        frame = bytearray(encode(Publish(other, bytes(size), qos, retain, packet_id=qos), version))
+        if qos:  # an id of 0, which no codec would write
+            at = len(frame) - size - 2 - (version == V5)
+            frame[at : at + 2] = id.to_bytes(2)
+        data += frame
+        going = going and other == topic and size == 2 and not retain and (not qos or id > 0)
+        expected += going
+    data = data[: len(data) - cut] if cut < len(data) - len(first) else data
+    whole = (len(data) - len(first)) // len(first)
+    after_topic = 4 + len(topic)
+    limit = most if qos else len(data)
+    found = alike(data, 0, len(first), after_topic, after_topic + 2 * qos, version == V5, most)
+    assert found == min(expected, whole, limit)
+
+
+def test_properties_end_what_is_alike() -> None:
+    plain = encode(Publish("t", b"xx"), V5)
+    other = encode(Publish("t", b"", properties=Properties(payload_format=1)), V5)
+    assert len(plain) == len(other)
+    assert alike(plain + plain + other + plain, 0, len(plain), 5, 5, True, 9) == 1
+
+
+def test_joining_and_moving_positions() -> None:
+    assert joined([], range(3, 9, 3)) == range(3, 9, 3)
+    assert joined(range(0, 4, 2), range(9, 11, 1)) == [0, 2, 9, 10]
+    assert joined([1], range(9, 11, 1)) == [1, 9, 10]
+    assert moved(range(3, 9, 3), -3) == range(0, 6, 3)
+    assert moved([3, 5], -3) == [0, 2]

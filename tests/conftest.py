@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 EVERYTHING = os.environ.get("LATECOMER_TEST_ALL", "") not in ("", "0")
+
+# A shell starts what runs in the background with SIGINT ignored, and whoever is started from there inherits that. The
+# tests are the terminal of what they start: Ctrl-C must reach it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is not a failing test: no deadline, no complaint about slow draws.
 settings.register_profile("here", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])

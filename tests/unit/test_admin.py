@@ -45,7 +45,7 @@ class Node:
         return self.status
 
     def metrics(self) -> bytes:
-        return render(Counters(packets_in=3), {})
+        return render(Counters(bytes_in=3), {})
 
     def overview(self) -> Overview:
         tree = TreeView("v7", True, ("b1", "b2"))
@@ -393,7 +393,7 @@ def test_metrics() -> None:
     async def story(node: Node, caller: Caller) -> None:
         status, body, answer = await caller.ask("/metrics", token=None)
         assert status == 200
-        assert b"latecomer_packets_total" in body
+        assert b"latecomer_bytes_total" in body
         assert answer.headers["Content-Type"].startswith("text/plain; version=")
         for header in ("X-Forwarded-For", "Forwarded"):
             assert (await caller.ask("/metrics", token=None, headers={header: "for=10.0.0.1"}))[0] == 401

@@ -290,3 +290,26 @@ def test_topics_for_the_core() -> None:
     assert plan(b"t/a") is not SLOW
     for topic in (b"", b"$SYS/x", b"t/+", b"t/\xff", b"t/\0", b"x/" * 200):
         assert plan(topic) is SLOW, topic
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("versions", [(V311, V311), (V5, V311), (V311, V5)])
+def test_both_paths_count_the_same(fast: bool, versions: tuple[int, int]) -> None:
+    """What operators read off is what happened, whichever way it went."""
+
+    async def story() -> None:
+        house = House(fast=fast)
+        s, plain, p = subscriber(house, "s", versions[0], qos=2), subscriber(house, "z", qos=0), publisher(house)
+        counters = house.driver.counters
+        before = counters.bytes_in, counters.bytes_out
+        said = [*many(3), *many(2, 0), *many(1, 1, 9), Publish("t/a", b"x", 2, packet_id=20)]
+        p.say(*said)
+        house.commit()
+        assert counters.publish_received == [2, 4, 1]
+        assert counters.publish_delivered == [2 + 7, 4, 1]
+        sent = [(s, versions[0]), (plain, V311), (p, V311)]
+        out = sum(len(encode(packet, version)) for caller, version in sent for packet in caller.listen())
+        assert counters.bytes_out - before[1] == out
+        assert counters.bytes_in - before[0] == sum(len(encode(packet, V311)) for packet in said)
+
+    asyncio.run(story())

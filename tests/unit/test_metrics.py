@@ -37,7 +37,7 @@ def test_every_metric_has_a_name_of_ours_and_says_what_it_is() -> None:
 
 
 def test_what_is_counted_is_shown() -> None:
-    counters = Counters(connections_opened=3, connections_closed=1, packets_in=7, bytes_out=2**60)
+    counters = Counters(connections_opened=3, connections_closed=1, bytes_in=7, bytes_out=2**60)
     counters.publish_received[1] += 5
     counters.publish_delivered[2] += 4
     counters.drop("queue-full")
@@ -48,8 +48,7 @@ def test_what_is_counted_is_shown() -> None:
     found = samples(render(counters, {"sessions": 12}))
     assert found["connections_opened_total", ()] == 3
     assert found["connections_closed_total", ()] == 1
-    assert found["packets_total", (("direction", "in"),)] == 7
-    assert found["packets_total", (("direction", "out"),)] == 0
+    assert found["bytes_total", (("direction", "in"),)] == 7
     assert found["bytes_total", (("direction", "out"),)] == 2**60
     assert found["publish_received_total", (("qos", "1"),)] == 5
     assert found["publish_received_total", (("qos", "0"),)] == 0
@@ -69,7 +68,7 @@ def test_names_are_escaped(name: str) -> None:
 
 
 def test_half_a_surrogate_pair_does_not_hide_the_metrics() -> None:
-    counters = Counters(packets_in=1)
+    counters = Counters(bytes_in=1)
     counters.link("\ud800")
     found = samples(render(counters, {}))
     assert ("link_frames_total", (("direction", "in"), ("peer", "\\ud800"))) in found

@@ -130,6 +130,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.heard_at = self.door.loop.time()
+        self.driver.counters.bytes_in += len(data)
         if self.rest is not None:
             self.rest += data
             if len(self.rest) < self.wanted or self.waits_for is not None:
@@ -345,6 +346,7 @@ class Connection(asyncio.Protocol):
         for packet in packets:
             if type(packet) is Publish:
                 delivered[packet.qos] += 1
+        self.driver.counters.bytes_out += len(data)
         self.write(data)
 
     def _fitting(self, packets: list[Packet]) -> bytes:
@@ -430,7 +432,6 @@ class Connection(asyncio.Protocol):
             self._patience = self.door.loop.call_later(PATIENCE_S, self._lose_patience, now, turns - 1)
             return
         self.slow = True
-        self.driver.counters.drop("slow consumer", 0)
         self.let_go()
 
     def let_go(self) -> None:

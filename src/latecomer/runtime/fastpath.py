@@ -130,6 +130,10 @@ class FastPath:
 
     def _to_core(self, c: Connection, packets: list[Packet]) -> list[Packet]:
         if packets and c.attached:
+            received = self.driver.counters.publish_received
+            for packet in packets:
+                if type(packet) is Publish:
+                    received[packet.qos] += 1
             self.driver.tell_from(c, MqttReceived(c.id, packets))
         return []
 
@@ -172,6 +176,7 @@ class FastPath:
             if plan.version == c.version and not plan.peers:
                 for r in plan.everybody:
                     r.write(whole)
+                counters.bytes_out += len(whole) * len(plan.everybody)
             else:
                 self._forward_plain(c, whole, plan)
             counters.publish_received[0] += count
@@ -182,8 +187,8 @@ class FastPath:
             else:
                 self._forward_acked(c, Forms(whole, c.version, True, moved(ids, -start)), count, plan)
             counters.publish_received[1] += count
-            counters.publish_delivered[1] += count * len(plan.everybody)
-        counters.bytes_in += end - start
+            counters.publish_delivered[1] += count * plan.acking
+            counters.publish_delivered[0] += count * (len(plan.everybody) - plan.acking)
 
     def _note(self, c: Connection, data: bytes, start: int, end: int, count: int, plan: Plan, only: bytes) -> None:
         """For the event log."""
@@ -198,15 +203,20 @@ class FastPath:
     def _forward_plain(self, c: Connection, whole: bytes, plan: Plan) -> None:
         """QoS 0 to receivers of both versions, and to neighbours."""
         forms = Forms(whole, c.version, False, [])
-        for receivers in (plan.plain, plan.acked):
-            for version, connections in receivers.items():
-                form = forms.plain(version)
-                for r in connections:
-                    r.write(form)
+        self._write_plain(forms, plan.plain)
+        self._write_plain(forms, plan.acked)
         if plan.peers:
             assert c.session is not None
             run = Run(self.driver.core.id, c.session.client, forms.plain(V311))
             self.driver.tell(Relayed(plan.peers, run))
+
+    def _write_plain(self, forms: Forms, receivers: dict[int, list[Connection]]) -> None:
+        """With QoS 0, each version in its form."""
+        for version, connections in receivers.items():
+            form = forms.plain(version)
+            for r in connections:
+                r.write(form)
+            self.driver.counters.bytes_out += len(form) * len(connections)
 
     def _forward_single(self, c: Connection, frame: bytes, at: int, plan: Plan) -> None:
         """The same for one message and receivers of one kind: most of what it takes is not needed."""
@@ -222,13 +232,11 @@ class FastPath:
             own = packet_id(number).to_bytes(2)
             r.write(frame if own == id else frame[:at] + own + frame[at + 2 :])
         c.write(b"\x40\x02" + id)
+        self.driver.counters.bytes_out += len(frame) * len(plan.everybody) + 4
 
     def _forward_acked(self, c: Connection, forms: Forms, count: int, plan: Plan) -> None:
         """QoS 1, under packet ids of each receiver's own."""
-        for version, connections in plan.plain.items():
-            form = forms.plain(version)
-            for r in connections:
-                r.write(form)
+        self._write_plain(forms, plan.plain)
         for version, connections in plan.acked.items():
             for r in connections:
                 session = r.session
@@ -236,11 +244,15 @@ class FastPath:
                 number = session.number
                 if not session.leased:
                     session.leased_from = number + 1
-                r.write(forms.acked(version, packet_id(number + 1)))
+                form = forms.acked(version, packet_id(number + 1))
+                r.write(form)
+                self.driver.counters.bytes_out += len(form)
                 session.number = number + count
                 session.leased += count
                 r.lease(number + 1, number + count)
-        c.write(forms.acknowledgements() if plan.wanted or c.version == V311 else forms.unwanted())
+        answer = forms.acknowledgements() if plan.wanted or c.version == V311 else forms.unwanted()
+        c.write(answer)
+        self.driver.counters.bytes_out += len(answer)
 
     def _decoded(self, c: Connection, data: bytes, start: int, end: int) -> bool:
         """The same by the general path; whether the connection stands."""
@@ -308,7 +320,6 @@ class FastPath:
         assert session is not None
         session.leased -= count
         session.leased_from = c.ranges[0][0] if c.ranges else 0
-        self.driver.counters.acks_in += count
         if session.leased * 2 <= session.quota:
             if c.waiters:
                 c.let_go()
@@ -359,11 +370,8 @@ class FastPath:
 
     def _spread_run(self, peer: str, run: Run, data: bytes, count: int, plan: Plan) -> None:
         forms = Forms(data, V311, False, [])
-        for receivers in (plan.plain, plan.acked):
-            for version, connections in receivers.items():
-                form = forms.plain(version)
-                for r in connections:
-                    r.write(form)
+        self._write_plain(forms, plan.plain)
+        self._write_plain(forms, plan.acked)
         self.driver.counters.publish_delivered[0] += count * len(plan.everybody)
         onward = tuple(other for other in plan.peers if other != peer)
         if onward:

@@ -31,7 +31,6 @@ GAUGES: Mapping[str, str] = {
     "queue_messages": "Messages that wait for this broker's clients.",
     "queue_bytes": "Bytes of messages that wait for this broker's clients.",
     "outbox_messages": "Events of this broker's publishers that somebody still lacks.",
-    "outbox_bytes": "Bytes of events that somebody still lacks.",
     "links_up": "Neighbours with a session.",
     "tree_members": "Brokers in the tree that is in use.",
     "tree_ready": "1 if events are forwarded in the newest tree, otherwise 0.",
@@ -82,14 +81,10 @@ class Counters:
 
     connections_opened: int = 0
     connections_closed: int = 0
-    packets_in: int = 0
-    packets_out: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
     publish_received: list[int] = field(default_factory=lambda: [0, 0, 0])
     publish_delivered: list[int] = field(default_factory=lambda: [0, 0, 0])
-    acks_in: int = 0
-    acks_out: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
     links: dict[str, LinkCounters] = field(default_factory=dict)
@@ -159,9 +154,7 @@ def _labelled(counters: Counters) -> Iterator[Metric]:
     def both(name: str, text: str, come: int, gone: int) -> Metric:
         return family(name, text, "direction", (("in", come), ("out", gone)))
 
-    yield both("packets", "MQTT packets of clients.", counters.packets_in, counters.packets_out)
     yield both("bytes", "Bytes of MQTT packets of clients.", counters.bytes_in, counters.bytes_out)
-    yield both("acks", "Acknowledgements of publications.", counters.acks_in, counters.acks_out)
     received, delivered = counters.publish_received, counters.publish_delivered
     yield family("publish_received", "Publications taken from clients.", "qos", _by_qos(received))
     yield family("publish_delivered", "Publications handed to clients.", "qos", _by_qos(delivered))

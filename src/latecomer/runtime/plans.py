@@ -32,6 +32,8 @@ class Plan:
     acked: dict[int, list[Connection]] = field(default_factory=dict)
     """By version, those who take QoS 1."""
     everybody: list[Connection] = field(default_factory=list)
+    acking: int = 0
+    """How many of them take QoS 1."""
     version: int = 0
     """That of all receivers; 0: they differ."""
     uniform: bool = False
@@ -156,6 +158,7 @@ class Plans:
                 forms = plan.acked if qos else plan.plain
                 forms.setdefault(connection.version, []).append(connection)
                 plan.everybody.append(connection)
+                plan.acking += qos
                 if qos and connection.session is not None:
                     plan.most = min(plan.most, connection.session.quota)
             versions = dict.fromkeys((*plan.plain, *plan.acked))

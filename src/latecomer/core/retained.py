@@ -12,7 +12,7 @@ dead back. A message that expires becomes such a deletion, under its own stamp: 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush
@@ -139,13 +139,6 @@ class RetainedMessages:
                 self._enter(deletion)
                 self.orders.writes.append(Put("retained", "", topic, deletion))
         self._forget_deletions()
-
-    def match(self, pattern: str, now: Instant) -> Iterator[Event]:
-        """What is retained for a topic filter."""
-        for topic in self.topics(pattern):
-            event = self.get(topic, now)
-            if event is not None:
-                yield event
 
     def topics(self, pattern: str) -> list[str]:
         """Topics that something is retained for, and that match a topic filter."""

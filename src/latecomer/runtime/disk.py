@@ -193,11 +193,6 @@ class Disk:
             self._space = free - reserve
         return self._space
 
-    def check_space(self) -> None:
-        """Raise `DiskFull` when `space` says so."""
-        if self.space() <= 0:
-            raise DiskFull("the disk is nearly full: make room, or give the broker another `data` directory")
-
     def close(self) -> None:
         """Commit everything submitted, copy the journal into the file, and let go of it.
 

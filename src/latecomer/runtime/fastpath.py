@@ -274,11 +274,7 @@ class FastPath:
         id, count = packet_id(first), len(data) // 4
         if count > last - first + 1 or data != ACKS[4 * id - 4 : 4 * (id - 1 + count)]:
             return False
-        if count == last - first + 1:
-            c.ranges.popleft()
-        else:
-            c.ranges[0] = (first + count, last)
-        self._settled(c, count)
+        self._settle_first(c, count)
         return True
 
     def _settle(self, c: Connection, data: bytes, at: int, size: int) -> int:
@@ -289,12 +285,16 @@ class FastPath:
         while count and data[at : at + 4 * count] != ACKS[4 * id - 4 : 4 * (id - 1 + count)]:
             count //= 2
         if count:
-            if count == last - first + 1:
-                c.ranges.popleft()
-            else:
-                c.ranges[0] = (first + count, last)
-            self._settled(c, count)
+            self._settle_first(c, count)
         return count
+
+    def _settle_first(self, c: Connection, count: int) -> None:
+        first, last = c.ranges[0]
+        if count == last - first + 1:
+            c.ranges.popleft()
+        else:
+            c.ranges[0] = (first + count, last)
+        self._settled(c, count)
 
     def _settle_one(self, c: Connection, packet: Puback | Pubrec | Pubcomp) -> bool:
         """A PUBACK out of turn; nothing else can be said of a delivery of QoS 1."""

@@ -21,7 +21,7 @@ from latecomer.core.orders import Orders
 from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.limits import NEVER_S, Access, SessionLimits
 from latecomer.core.session.publishing import Publishing
-from latecomer.core.session.state import PACKET_IDS, Session, SessionRow, Subscription
+from latecomer.core.session.state import PACKET_IDS, Refusal, Session, SessionRow, Subscription
 from latecomer.core.session.subscribing import Subscribing
 from latecomer.core.shares import Shares
 from latecomer.messages.mqtt import (
@@ -51,15 +51,6 @@ from latecomer.model.record import Kind
 CLIENT_ID_BYTES = 1024
 SECOND_US = 1_000_000
 TIMERS_SPARE = 64
-
-
-class Refusal(Exception):
-    """A CONNECT that is answered with a CONNACK and the end of the connection."""
-
-    def __init__(self, reason: Reason, problem: str) -> None:
-        super().__init__(problem)
-        self.reason = reason
-        self.problem = problem
 
 
 @dataclass(slots=True)

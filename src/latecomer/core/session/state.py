@@ -10,12 +10,21 @@ from enum import Enum
 import msgspec
 
 from latecomer.core.index import FilterIndex
-from latecomer.messages.mqtt import V5, Puback, Pubcomp, Pubrec, Will
+from latecomer.messages.mqtt import V5, Puback, Pubcomp, Pubrec, Reason, Will
 from latecomer.model.event import Event, Qos, Value
 from latecomer.model.filters import Filter
 from latecomer.model.ids import ClientId, Instant, Number
 
 PACKET_IDS = 65_535
+
+
+class Refusal(Exception):
+    """A request of a client that is answered with a reason; its connection goes on, unless the request was CONNECT."""
+
+    def __init__(self, reason: Reason, problem: str) -> None:
+        super().__init__(problem)
+        self.reason = reason
+        self.problem = problem
 
 
 class Subscription(msgspec.Struct, frozen=True, array_like=True):

@@ -17,7 +17,7 @@ from latecomer.core.orders import Orders
 from latecomer.core.retained import RetainedMessages
 from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.limits import Access, SessionLimits
-from latecomer.core.session.state import Grade, Session, Subscription
+from latecomer.core.session.state import Grade, Refusal, Session, Subscription
 from latecomer.core.shares import Shares
 from latecomer.messages.mqtt import (
     NONE,
@@ -54,15 +54,6 @@ def _content(text: str) -> Conjunction | FilterError | None:
         return error
 
 
-class Refused(Exception):
-    """A request of a SUBSCRIBE that is not granted."""
-
-    def __init__(self, reason: Reason, problem: str) -> None:
-        super().__init__(problem)
-        self.reason = reason
-        self.problem = problem
-
-
 @dataclass(slots=True)
 class Subscribing:
     """Keeps the subscriptions of sessions, and the broker's tables in step with them."""
@@ -84,16 +75,16 @@ class Subscribing:
         reasons: list[int] = []
         problems: list[str] = []
         retained: dict[str, Subscription] = {}  # once per packet, however often it names the same filter
-        refused_as: dict[Reason, list[str]] = {}
+        refusal_as: dict[Reason, list[str]] = {}
         for request in packet.requests[: self.limits.subscriptions_per_client]:
             try:
                 subscription = self._read(session, request, packet.properties)
                 self._permit(session, subscription)
-            except Refused as refused:
-                reasons.append(refused.reason)
+            except Refusal as refusal:
+                reasons.append(refusal.reason)
                 if len(problems) < 10:
-                    problems.append(f"{request.filter[:80]}: {refused.problem}")
-                refused_as.setdefault(refused.reason, []).append(request.filter)
+                    problems.append(f"{request.filter[:80]}: {refusal.problem}")
+                refusal_as.setdefault(refusal.reason, []).append(request.filter)
                 continue
             known = subscription.text in session.subscriptions
             self.enter(session, subscription)
@@ -106,9 +97,9 @@ class Subscribing:
         surplus = packet.requests[len(reasons) :]
         if surplus:  # bad input 8: no client can have as many, so they are not worth a look
             reasons += [Reason.QUOTA_EXCEEDED] * len(surplus)
-            refused_as.setdefault(Reason.QUOTA_EXCEEDED, []).extend(request.filter for request in surplus)
+            refusal_as.setdefault(Reason.QUOTA_EXCEEDED, []).extend(request.filter for request in surplus)
             problems.append(f"a client has at most {self.limits.subscriptions_per_client} subscriptions")
-        for reason, texts in refused_as.items():  # one line for a packet, which may have a hundred thousand filters
+        for reason, texts in refusal_as.items():  # one line for a packet, which may have a hundred thousand filters
             detail = f"{reason.name.lower()}: {len(texts)} of {len(packet.requests)} subscriptions"
             self.orders.note(Kind.REFUSED, client=session.client, filter=texts[0], count=len(texts), detail=detail)
         properties = Properties(reason_string="; ".join(problems)[:1024]) if problems and session.explains else NONE
@@ -182,15 +173,15 @@ class Subscribing:
         try:
             filter = self._filter(session, text, properties)
         except FilterError as error:
-            raise Refused(Reason.TOPIC_FILTER_INVALID, error.problem) from None
+            raise Refusal(Reason.TOPIC_FILTER_INVALID, error.problem) from None
         if filter.topic.startswith("$history"):
-            raise Refused(Reason.TOPIC_FILTER_INVALID, "this broker keeps no history")
+            raise Refusal(Reason.TOPIC_FILTER_INVALID, "this broker keeps no history")
         if filter.topic.count("/") >= self.limits.topic_levels:
-            raise Refused(Reason.TOPIC_FILTER_INVALID, f"a filter has at most {self.limits.topic_levels} levels here")
+            raise Refusal(Reason.TOPIC_FILTER_INVALID, f"a filter has at most {self.limits.topic_levels} levels here")
         if len(filter.topic.encode()) > self.limits.topic_bytes:
-            raise Refused(Reason.TOPIC_FILTER_INVALID, f"a filter has at most {self.limits.topic_bytes} bytes here")
+            raise Refusal(Reason.TOPIC_FILTER_INVALID, f"a filter has at most {self.limits.topic_bytes} bytes here")
         if filter.topic.count("+") > self.limits.wildcards_per_filter:
-            raise Refused(Reason.QUOTA_EXCEEDED, f"a filter has at most {self.limits.wildcards_per_filter} '+' here")
+            raise Refusal(Reason.QUOTA_EXCEEDED, f"a filter has at most {self.limits.wildcards_per_filter} '+' here")
         ids = properties.subscription_ids
         return Subscription(
             request.filter,
@@ -220,7 +211,7 @@ class Subscribing:
         _, _, rest = request.filter.partition("/")
         name, slash, text = rest.partition("/")
         if not name or not slash or not text or "+" in name or "#" in name:
-            raise Refused(Reason.TOPIC_FILTER_INVALID, "a shared subscription is written $share/name/filter")
+            raise Refusal(Reason.TOPIC_FILTER_INVALID, "a shared subscription is written $share/name/filter")
         if request.no_local:
             raise PacketError(Reason.PROTOCOL_ERROR, "No Local on a shared subscription")  # [MQTT-3.8.3-4]
         return name, text
@@ -228,12 +219,12 @@ class Subscribing:
     def _permit(self, session: Session, subscription: Subscription) -> None:
         """Bad inputs 8, 14, 15: the filter behind any prefix decides."""
         if not self.access.may_subscribe(session.user, session.client, subscription.filter.topic):
-            raise Refused(Reason.NOT_AUTHORIZED, "you may not subscribe to all of this")
+            raise Refusal(Reason.NOT_AUTHORIZED, "you may not subscribe to all of this")
         if (
             subscription.text not in session.subscriptions
             and len(session.subscriptions) >= self.limits.subscriptions_per_client
         ):
-            raise Refused(
+            raise Refusal(
                 Reason.QUOTA_EXCEEDED, f"a client has at most {self.limits.subscriptions_per_client} subscriptions"
             )
 

@@ -75,7 +75,7 @@ class Subscribing:
         reasons: list[int] = []
         problems: list[str] = []
         retained: dict[str, Subscription] = {}  # once per packet, however often it names the same filter
-        refusal_as: dict[Reason, list[str]] = {}
+        refused_as: dict[Reason, list[str]] = {}
         for request in packet.requests[: self.limits.subscriptions_per_client]:
             try:
                 subscription = self._read(session, request, packet.properties)
@@ -84,7 +84,7 @@ class Subscribing:
                 reasons.append(refusal.reason)
                 if len(problems) < 10:
                     problems.append(f"{request.filter[:80]}: {refusal.problem}")
-                refusal_as.setdefault(refusal.reason, []).append(request.filter)
+                refused_as.setdefault(refusal.reason, []).append(request.filter)
                 continue
             known = subscription.text in session.subscriptions
             self.enter(session, subscription)
@@ -97,9 +97,9 @@ class Subscribing:
         surplus = packet.requests[len(reasons) :]
         if surplus:  # bad input 8: no client can have as many, so they are not worth a look
             reasons += [Reason.QUOTA_EXCEEDED] * len(surplus)
-            refusal_as.setdefault(Reason.QUOTA_EXCEEDED, []).extend(request.filter for request in surplus)
+            refused_as.setdefault(Reason.QUOTA_EXCEEDED, []).extend(request.filter for request in surplus)
             problems.append(f"a client has at most {self.limits.subscriptions_per_client} subscriptions")
-        for reason, texts in refusal_as.items():  # one line for a packet, which may have a hundred thousand filters
+        for reason, texts in refused_as.items():  # one line for a packet, which may have a hundred thousand filters
             detail = f"{reason.name.lower()}: {len(texts)} of {len(packet.requests)} subscriptions"
             self.orders.note(Kind.REFUSED, client=session.client, filter=texts[0], count=len(texts), detail=detail)
         properties = Properties(reason_string="; ".join(problems)[:1024]) if problems and session.explains else NONE

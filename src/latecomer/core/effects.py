@@ -11,6 +11,7 @@ import msgspec
 from latecomer.messages.link import LinkMessage, Run
 from latecomer.messages.mqtt import Packet
 from latecomer.model.event import Event
+from latecomer.model.history import Outcome, Query
 from latecomer.model.ids import BrokerId, ClientId
 from latecomer.model.record import Record
 
@@ -40,10 +41,20 @@ class Trim(msgspec.Struct, frozen=True):
     below: int
 
 
-class Persist(msgspec.Struct, frozen=True):
-    """Make these writes safe, all or none, before anything that follows."""
+class Append(msgspec.Struct, frozen=True):
+    """Keep an event in this broker's store; one that the store has is not kept twice."""
 
-    writes: list[Put | Drop | Trim]
+    event: Event
+
+
+Write = Put | Drop | Trim | Append
+
+
+class Persist(msgspec.Struct, frozen=True):
+    """Make these writes safe, all or none, before anything that follows. What is appended may become safe a moment
+    before the rest: it comes again after a crash, and is not kept twice."""
+
+    writes: list[Write]
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -110,10 +121,53 @@ class Spread(msgspec.Struct, frozen=True):
     run: Run
 
 
+class Lookup(msgspec.Struct, frozen=True):
+    """Look into this broker's store, which holds everything that was to be persisted before; `Found` follows."""
+
+    token: int
+    query: Query
+    events_max: int
+    bytes_max: int
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """Add up what this broker's store holds of a topic filter, in slices; `Surveyed` follows."""
+
+    token: int
+    topics: str
+    since_us: int
+    until_us: int
+    """Not included."""
+    width_us: int
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Hand a client inside the process some of the history it asked for; with an outcome: the last of it."""
+
+    client: ClientId
+    token: int
+    events: tuple[Event, ...]
+    outcome: Outcome | None = None
+
+
 class Note(msgspec.Struct, frozen=True):
     """Write a record into the event log."""
 
     record: Record
 
 
-Effect = Persist | Send | Disconnect | Deliver | Accept | Refuse | Transmit | Close | Spread | Note
+Effect = (
+    Persist
+    | Send
+    | Disconnect
+    | Deliver
+    | Accept
+    | Refuse
+    | Transmit
+    | Close
+    | Spread
+    | Lookup
+    | Survey
+    | Answer
+    | Note
+)

@@ -10,6 +10,7 @@ from latecomer.messages.link import LinkMessage, Publication, Run
 from latecomer.messages.mqtt import Connect, Packet, Reason
 from latecomer.model.event import Value
 from latecomer.model.filters import Filter
+from latecomer.model.history import Page, Query, Slice
 from latecomer.model.ids import BrokerId, ClientId
 
 
@@ -147,6 +148,53 @@ class RunOpened(msgspec.Struct, frozen=True):
     publications: Sequence[Publication]
 
 
+class StoreAssigned(msgspec.Struct, frozen=True):
+    """The operator, or a plan, decided which topics this broker keeps; takes the place of any decision before. What is
+    no longer named is no longer kept; what was kept stays until it expires."""
+
+    topics: tuple[str, ...]
+    """Topic filters: the topic classes of this store."""
+    kept_from_us: int = 0
+    """What was published before this, the store has let go of (or never had)."""
+
+
+class StoreTrimmed(msgspec.Struct, frozen=True):
+    """The store let go of what was published before this, by age, size or count."""
+
+    kept_from_us: int
+
+
+class StoreBlocked(msgspec.Struct, frozen=True):
+    """There is no room for more in the store, or there is again."""
+
+    blocked: bool
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a `Lookup` brought to light."""
+
+    token: int
+    page: Page
+    problem: str = ""
+    """Why the store could not be read; then the page is empty."""
+
+
+class Surveyed(msgspec.Struct, frozen=True):
+    """What a `Survey` brought to light."""
+
+    token: int
+    slices: tuple[Slice, ...]
+    problem: str = ""
+
+
+class Requested(msgspec.Struct, frozen=True):
+    """A client inside the process asked for history; `Answer`s follow."""
+
+    client: ClientId
+    token: int
+    query: Query
+
+
 class RulesChanged(msgspec.Struct, frozen=True):
     """Who may do what is no longer what it was."""
 
@@ -172,4 +220,10 @@ Input = (
     | Relayed
     | RunOpened
     | RulesChanged
+    | StoreAssigned
+    | StoreTrimmed
+    | StoreBlocked
+    | Found
+    | Surveyed
+    | Requested
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from latecomer.core.effects import Close, Disconnect, Drop, Effect, Note, Persist, Put, Send, Transmit, Trim
+from latecomer.core.effects import Close, Disconnect, Effect, Note, Persist, Send, Transmit, Write
 from latecomer.messages.link import LinkMessage
 from latecomer.messages.mqtt import Packet
 from latecomer.model.ids import BrokerId, ClientId, Instant
@@ -19,7 +19,7 @@ class Orders:
     boot: int
     now: Instant = 0
     step: int = 0
-    writes: list[Put | Drop | Trim] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     frames: dict[BrokerId, list[LinkMessage]] = field(default_factory=dict)
     packets: dict[int, list[Packet]] = field(default_factory=dict)

@@ -15,13 +15,15 @@ import msgspec
 
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
-from latecomer.model.ids import Name, Number
+from latecomer.model.history import Key, Query, Slice
+from latecomer.model.ids import NUMBER_MAX, EventId, Name, Number
 
 PROTOCOL = 1
 FRAME_MAX = 16 * 1024 * 1024
 """Bytes in one frame; larger ones are refused before anything is buffered."""
 Version = str
 """Name of a tree: the digest of the link state it was computed from. Equal names, equal trees."""
+TopicFilter = Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
 Digest = Annotated[int, msgspec.Meta(ge=0)]
 """64 bits."""
 
@@ -180,6 +182,123 @@ class Run(msgspec.Struct, frozen=True, tag="run", array_like=True):
     frames: bytes
 
 
+class StoreAdvertise(msgspec.Struct, frozen=True, tag="store-advertise", array_like=True):
+    """Advertise() of *storing* §III: for each topic class the nearest store on the sender's side is so many hops from the
+    receiver. Takes the place of what the sender said of the class before."""
+
+    entries: tuple[tuple[TopicFilter, Annotated[int, msgspec.Meta(ge=1, le=NUMBER_MAX)]], ...]
+
+
+class StoreWithdraw(msgspec.Struct, frozen=True, tag="store-withdraw", array_like=True):
+    """There is no store of these topic classes on the sender's side any more."""
+
+    topics: tuple[TopicFilter, ...]
+
+
+class Settled(msgspec.Struct, frozen=True, tag="settled", array_like=True):
+    """Everything that was published before this tree on the sender's side, and is for the receiver's, has been sent."""
+
+    version: Version
+
+
+class RequestId(msgspec.Struct, frozen=True, array_like=True, cache_hash=True):
+    """Who asks, in which of its lives, and which of its requests."""
+
+    broker: Name
+    boot: Number
+    number: Number
+
+    def __str__(self) -> str:
+        return f"{self.broker}.{self.boot}/{self.number}"
+
+
+class Request(msgspec.Struct, frozen=True, tag="request", array_like=True):
+    """Request() of *storing* §III. `path` is built hop by hop: the asking broker first, the sender last."""
+
+    id: RequestId
+    path: tuple[Name, ...]
+    topics: TopicFilter
+    """The topic class whose advertisements it follows."""
+    query: Query
+    user: str = ""
+    client: str = ""
+    """On whose behalf: the store asks its own rules."""
+    credit: Number = 1
+    """Responses that may be sent before more are asked for."""
+    owed: tuple[EventId, ...] = ()
+    """The newest event of each origin that the answer must reflect: not before the store has had it."""
+    store: str = ""
+    """This store and no other; empty: the nearest."""
+
+
+class Response(msgspec.Struct, frozen=True, tag="response", array_like=True):
+    """Response() of *storing* §III, for some events at once. Each broker takes itself off the end of `path`."""
+
+    id: RequestId
+    path: tuple[Name, ...]
+    store: Name
+    events: tuple[Event, ...]
+    left_us: tuple[Number, ...]
+    """What is left of each event's life (0: no end)."""
+    next: Key | None = None
+    """Everything up to here has been looked at."""
+
+
+class ResponseEnd(msgspec.Struct, frozen=True, tag="response-end", array_like=True):
+    """There is no more; or `problem` says why there may be."""
+
+    id: RequestId
+    path: tuple[Name, ...]
+    store: Name
+    hops: Number
+    from_us: Number
+    """Complete from here on."""
+    complete: bool = True
+    problem: str = ""
+
+
+class Credit(msgspec.Struct, frozen=True, tag="credit", array_like=True):
+    """To the store that answers: so many responses may be sent, all in all. 0: no more are wanted."""
+
+    id: RequestId
+    store: Name
+    credit: Number
+
+
+class Keeping(msgspec.Struct, frozen=True, tag="keeping", array_like=True):
+    """Flooded: what one broker's store keeps, and since when it has everything: its last word."""
+
+    broker: Name
+    boot: Number
+    number: Number
+    topics: tuple[TopicFilter, ...]
+    since_us: Number = 0
+    filling: bool = False
+    """It does not answer clients yet."""
+
+
+class Compare(msgspec.Struct, frozen=True, tag="compare", array_like=True):
+    """To another store of the same topics: tell me your slices; `from_broker` and `store` lie at the ends of the way."""
+
+    from_broker: Name
+    store: Name
+    number: Number
+    topics: TopicFilter
+    since_us: Number
+    until_us: Number
+    width_us: Annotated[int, msgspec.Meta(ge=1, le=NUMBER_MAX)]
+
+
+class Compared(msgspec.Struct, frozen=True, tag="compared", array_like=True):
+    """The answer to `Compare`, on its way back to `to`."""
+
+    to: Name
+    store: Name
+    number: Number
+    slices: tuple[Slice, ...]
+    problem: str = ""
+
+
 class Void(msgspec.Struct, frozen=True, tag="void", array_like=True):
     """Keeps its number in the session and says nothing: an event or a report of a tree that the sender has left."""
 
@@ -202,6 +321,16 @@ SessionFrame = (
     | Retained
     | Sharing
     | Run
+    | StoreAdvertise
+    | StoreWithdraw
+    | Settled
+    | Request
+    | Response
+    | ResponseEnd
+    | Credit
+    | Keeping
+    | Compare
+    | Compared
     | Void
 )
 LinkMessage = ConnectionFrame | SessionFrame

@@ -34,6 +34,19 @@ class Kind(StrEnum):
     TREE_ADOPTED = "tree-adopted"
     TREE_READY = "tree-ready"
     FORGOTTEN = "forgotten"
+    KEEPING = "keeping"
+    """A broker's store has begun to answer for a topic class."""
+    NOT_KEEPING = "not-keeping"
+    TABLED = "tabled"
+    """A neighbour's word about a topic class, and what the Advertisement Table made of it."""
+    REQUESTED = "requested"
+    """A client asked for history."""
+    SERVED = "served"
+    """A store answered a request to the end."""
+    RECALLED = "recalled"
+    """A client got the history it asked for: from which store, how far away, how many events."""
+    REPLAYED = "replayed"
+    """An event of the past was handed to a client."""
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):

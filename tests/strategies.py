@@ -12,19 +12,30 @@ from latecomer.messages.link import (
     Advertise,
     AdvertisementsComplete,
     Alive,
+    Compare,
+    Compared,
     Complete,
     Confirm,
+    Credit,
     Done,
     Hello,
+    Keeping,
     LinkMessage,
     LinkState,
     LinkStates,
     Neighbour,
     Publication,
+    Request,
+    RequestId,
+    Response,
+    ResponseEnd,
     Retained,
     RetainedSummary,
     Run,
+    Settled,
     Sharing,
+    StoreAdvertise,
+    StoreWithdraw,
     Subscribe,
     Summary,
     Unadvertise,
@@ -34,6 +45,7 @@ from latecomer.messages.link import (
 from latecomer.model.content import Conjunction, Constraint, Op, conjunction
 from latecomer.model.event import Event, Extras
 from latecomer.model.filters import Filter
+from latecomer.model.history import Key, Query, Slice
 from latecomer.model.ids import NUMBER_MAX, EventId
 
 names: Final = st.text(min_size=1, max_size=8)
@@ -73,7 +85,8 @@ contents: Final = st.one_of(
     # A peer need not have made it canonical.
     st.builds(Conjunction, st.lists(constraints, max_size=4).map(tuple)),
 )
-filters: Final = st.lists(st.builds(Filter, topic_filters, st.none() | contents), max_size=4).map(tuple)
+one_filter: Final = st.builds(Filter, topic_filters, st.none() | contents)
+filters: Final = st.lists(one_filter, max_size=4).map(tuple)
 event_ids: Final = st.builds(EventId, names, numbers, numbers)
 extras: Final = st.builds(
     Extras,
@@ -101,6 +114,27 @@ events: Final = st.builds(
 neighbours: Final = st.lists(st.builds(Neighbour, names, numbers, numbers), max_size=4).map(tuple)
 link_states: Final = st.builds(LinkState, names, numbers, numbers, neighbours)
 
+
+def query_of(filter: Filter, one: int, other: int, last: int, after: Key | None) -> Query:
+    """Two instants in the order in which they may stand; `last` and `after` never together."""
+    since, until = (one, other) if not other or one <= other else (other, one)
+    return Query(filter, since, until, 0 if after is not None else last, after)
+
+
+def response_of(
+    id: RequestId, path: tuple[str, ...], store: str, found: list[tuple[Event, int]], next: Key | None
+) -> Response:
+    return Response(id, path, store, tuple(event for event, _ in found), tuple(left for _, left in found), next)
+
+
+keys: Final = st.builds(Key, numbers, names, numbers, numbers)
+queries: Final = st.builds(query_of, one_filter, numbers, numbers, numbers, st.none() | keys)
+request_ids: Final = st.builds(RequestId, names, numbers, numbers)
+paths: Final = st.lists(names, min_size=1, max_size=4, unique=True).map(tuple)
+positive: Final = st.integers(1, 300) | st.integers(1, NUMBER_MAX)
+topic_classes: Final = st.lists(topic_filters, max_size=4).map(tuple)
+slices: Final = st.lists(st.builds(Slice, numbers, numbers, numbers), max_size=4).map(tuple)
+
 STRATEGIES: Final[dict[type[msgspec.Struct], st.SearchStrategy[Any]]] = {
     Hello: st.builds(Hello, st.text(max_size=8), names, *[numbers] * 6),
     Alive: st.builds(Alive, numbers),
@@ -122,11 +156,34 @@ STRATEGIES: Final[dict[type[msgspec.Struct], st.SearchStrategy[Any]]] = {
         names,
         numbers,
         numbers,
-        st.lists(
-            st.tuples(names, st.builds(Filter, topic_filters, st.none() | contents), st.integers(1, 9)), max_size=2
-        ).map(tuple),
+        st.lists(st.tuples(names, one_filter, st.integers(1, 9)), max_size=2).map(tuple),
     ),
     Run: st.builds(Run, names, st.text(max_size=5), st.binary(max_size=64)),
+    StoreAdvertise: st.builds(StoreAdvertise, st.lists(st.tuples(topic_filters, positive), max_size=4).map(tuple)),
+    StoreWithdraw: st.builds(StoreWithdraw, topic_classes),
+    Settled: st.builds(Settled, st.text()),
+    Request: st.builds(
+        Request,
+        request_ids,
+        paths,
+        topic_filters,
+        queries,
+        st.text(max_size=5),
+        st.text(max_size=5),
+        numbers,
+        st.lists(event_ids, max_size=3).map(tuple),
+        st.text(max_size=8),
+    ),
+    Response: st.builds(
+        response_of, request_ids, paths, names, st.lists(st.tuples(events, numbers), max_size=2), st.none() | keys
+    ),
+    ResponseEnd: st.builds(
+        ResponseEnd, request_ids, paths, names, numbers, numbers, st.booleans(), st.text(max_size=20), st.booleans()
+    ),
+    Credit: st.builds(Credit, request_ids, names, numbers),
+    Keeping: st.builds(Keeping, names, numbers, numbers, topic_classes, numbers, st.booleans()),
+    Compare: st.builds(Compare, names, names, numbers, topic_filters, numbers, numbers, positive),
+    Compared: st.builds(Compared, names, names, numbers, slices, st.text(max_size=20)),
     Void: st.just(Void()),
     Done: st.builds(Done, names, numbers, st.lists(numbers, max_size=8).map(tuple)),
 }

@@ -24,19 +24,30 @@ from latecomer.messages.link import (
     Advertise,
     AdvertisementsComplete,
     Alive,
+    Compare,
+    Compared,
     Complete,
     Confirm,
+    Credit,
     Done,
     Hello,
+    Keeping,
     LinkMessage,
     LinkState,
     LinkStates,
     Neighbour,
     Publication,
+    Request,
+    RequestId,
+    Response,
+    ResponseEnd,
     Retained,
     RetainedSummary,
     Run,
+    Settled,
     Sharing,
+    StoreAdvertise,
+    StoreWithdraw,
     Subscribe,
     Summary,
     Unadvertise,
@@ -47,6 +58,7 @@ from latecomer.model.content import Op
 from latecomer.model.errors import ProtocolError
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter, parse_filter
+from latecomer.model.history import Key, Query, Slice
 from latecomer.model.ids import EventId
 from latecomer.wire.link import HEADER, Reader, decode_body, encode
 
@@ -55,6 +67,8 @@ FILTERS = (
     parse_filter('laptops ? brand = "IBM" and price <= 1600 and size in (13, 14.5, true) and exists colour'),
 )
 EVENT = Event(EventId("b1", 1, 7), "a/b", "c1", 12, True, {"x": 1.5, "y": True, "z": -3, "s": "t"}, b"\xddpayload")
+ID = RequestId("b4", 7, 1)
+KEY = Key(12, "b1", 1, 7)
 EXAMPLES: tuple[LinkMessage, ...] = (
     Hello("net", "b1", 1, 2, 3, 4, 5, 6),
     Alive(9),
@@ -74,6 +88,17 @@ EXAMPLES: tuple[LinkMessage, ...] = (
     Retained((EVENT, EVENT), (0, 5_000_000)),
     Sharing("b2", 1, 2, (("group", FILTERS[0], 3),)),
     Run("b1", "someone", b"\x30\x05\x00\x01ahi"),
+    StoreAdvertise((("a/#", 1), ("b/+/c", 2))),
+    StoreWithdraw(("a/#", "b/+/c")),
+    Settled("v1"),
+    Request(ID, ("b4", "b3"), "laptops", Query(FILTERS[1], 5, 70_000, 0, KEY), "u", "A", 4, (EVENT.id,), "b2"),
+    Request(ID, ("b4",), "a/#", Query(FILTERS[0], last=100)),
+    Response(ID, ("b4", "b3"), "b2", (EVENT, EVENT), (0, 5_000_000), KEY),
+    ResponseEnd(ID, ("b4",), "b2", 2, 5, False, "the store has let go of what is older", False),
+    Credit(ID, "b2", 8),
+    Keeping("b2", 1, 3, ("a/#", "b/+/c"), 5, True),
+    Compare("b2", "b5", 1, "a/#", 0, 70_000, 1000),
+    Compared("b2", "b5", 1, (Slice(0, 2, 2**40), Slice(1000, 1, 7)), "busy"),
     Void(),
 )
 NAMES = tuple(msgspec.msgpack.decode(msgspec.msgpack.encode(example))[0] for example in EXAMPLES)
@@ -116,7 +141,7 @@ def check_message(message: LinkMessage) -> None:
     assert repr(again) == repr(message)
     assert encode(again) == frame
     filters: tuple[Filter, ...] = getattr(message, "filters", ())
-    for filter in filters:
+    for filter in (message.query.filter,) if isinstance(message, Request) else filters:
         assert hash(filter) == hash(msgspec.structs.replace(filter))
         assert str(filter)
 
@@ -187,7 +212,7 @@ def resembling(dice: Dice) -> list[Any]:
 
 
 def value(dice: Dice, depth: int) -> Any:
-    kind = dice.byte() % (11 if depth < 5 else 7)
+    kind = dice.byte() % (14 if depth < 5 else 7)
     if kind == 0:
         return dice.byte()
     if kind == 1:
@@ -208,6 +233,13 @@ def value(dice: Dice, depth: int) -> Any:
         return [["b1", dice.byte(), dice.byte()], "a/b", "c1", 0, True, {"x": value(dice, 9)}, b""][: dice.byte() % 9]
     if kind == 9:  # filters
         return [["a/+", [[[value(dice, 9), dice.choose(tuple(Op)), value(dice, depth + 1)]]]]] * (dice.byte() % 3)
+    if kind == 10:  # the id of a request
+        return ["b4", dice.byte(), dice.byte()]
+    if kind == 11:  # a path
+        return [f"b{dice.byte() % 70}" for _ in range(dice.byte() % 70)]
+    if kind == 12:  # a query
+        key = dice.choose((None, [dice.byte(), "b1", 1, dice.byte()]))
+        return [["a/+"], dice.byte(), dice.byte(), dice.byte() % 2, key][: 1 + dice.byte() % 5]
     return [value(dice, depth + 1) for _ in range(dice.byte() % 70)]
 
 

@@ -12,15 +12,47 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from latecomer.messages.link import FRAME_MAX, Adopted, Alive, LinkMessage, Publication, Subscribe
+from latecomer.messages.link import (
+    FRAME_MAX,
+    Adopted,
+    Alive,
+    Compare,
+    Compared,
+    Credit,
+    Keeping,
+    LinkMessage,
+    Publication,
+    Request,
+    RequestId,
+    Response,
+    ResponseEnd,
+    Settled,
+    StoreAdvertise,
+    StoreWithdraw,
+    Subscribe,
+)
 from latecomer.model.content import MAX_CONSTRAINTS, Constraint, Op
 from latecomer.model.content.terms import Conjunction
 from latecomer.model.errors import ProtocolError
 from latecomer.model.event import Event
-from latecomer.model.filters import Filter
-from latecomer.model.ids import EventId
+from latecomer.model.filters import Filter, parse_filter
+from latecomer.model.history import Key, Query, Slice
+from latecomer.model.ids import NAME_MAX, EventId
+from latecomer.model.record import Kind, Record
+from latecomer.sim.transcript import CHATTER, message_line, message_name, message_text, record_line
 from latecomer.wire import link as wire
-from latecomer.wire.link import HEADER, REASON_MAX, Reader, decode_body, encode
+from latecomer.wire.link import (
+    HEADER,
+    OWED_MAX,
+    PATH_MAX,
+    PROBLEM_MAX,
+    REASON_MAX,
+    SLICES_MAX,
+    TOPICS_MAX,
+    Reader,
+    decode_body,
+    encode,
+)
 from tests.fuzz.link import EXAMPLES, framed
 from tests.fuzz.presence import need_atheris
 
@@ -119,6 +151,124 @@ def test_refused(body: bytes) -> None:
     assert peak < 1_000_000
 
 
+# --- stores: what is refused ----------------------------------------------------------------------
+
+ID = RequestId("4", 7, 1)
+KEY = Key(5, "1", 1, 1)
+PATH = tuple(f"b{number}" for number in range(PATH_MAX))
+EVENT = Event(EventId("1", 1, 1), "a")
+LOOSE = Filter("t", Conjunction(tuple(Constraint("x", Op.GT, n) for n in range(MAX_CONSTRAINTS + 1))))
+DEEP = "/".join("a" * 129)
+
+
+def request(path: tuple[str, ...] = ("4",), query: Query | None = None, **more: Any) -> Request:
+    return Request(ID, path, more.pop("topics", "a"), query or Query(Filter("a")), **more)
+
+
+def response(*events: Event, path: tuple[str, ...] = ("4",), left: tuple[int, ...] | None = None) -> Response:
+    return Response(ID, path, "2", events, (0,) * len(events) if left is None else left)
+
+
+def response_end(path: tuple[str, ...] = ("4",), problem: str = "") -> ResponseEnd:
+    return ResponseEnd(ID, path, "2", 1, 0, not problem, problem)
+
+
+TOPIC_CLASSES = {
+    "store-advertise": lambda topics: StoreAdvertise((("a", 1), (topics, 2))),
+    "store-withdraw": lambda topics: StoreWithdraw(("a", topics)),
+    "request": lambda topics: request(topics=topics),
+    "keeping": lambda topics: Keeping("2", 1, 1, ("a", topics)),
+    "compare": lambda topics: Compare("2", "5", 1, topics, 0, 9, 1),
+}
+"""Every message that names topic classes, with one of them given."""
+PATHS = {"request": request, "response": lambda path: response(path=path), "response-end": response_end}
+
+STORES_REFUSED: dict[str, tuple[LinkMessage, str]] = {
+    "a later beginning": (request(query=Query(Filter("a"), 6, 5)), "a query until 5 cannot begin later, at 6"),
+    "last and after": (request(query=Query(Filter("a"), last=1, after=KEY)), "the last events or .*, not for both"),
+    "constraints of a query": (request(query=Query(LOOSE)), f"at most {MAX_CONSTRAINTS} constraints"),
+    "a query too long": (
+        request(query=Query(Filter("a", Conjunction((Constraint("x", Op.EQ, "y" * 5000),))))),
+        "a content filter has at most",
+    ),
+    "the name of a store": (request(store="x" * (NAME_MAX + 1)), f"at most {NAME_MAX} characters, not {NAME_MAX + 1}"),
+    "much owed": (
+        request(owed=(EVENT.id,) * (OWED_MAX + 1)),
+        f"at most {OWED_MAX} events that are owed, not {OWED_MAX + 1}",
+    ),
+    "no life": (response(EVENT, EVENT, left=(0,)), "2 events came with 1 times"),
+    "more lives": (response(EVENT, left=(0, 0)), "1 events came with 2 times"),
+    "a topic with a wildcard": (response(EVENT, msgspec.structs.replace(EVENT, topic="a/#")), "the wildcard '#'"),
+    "no topic": (response(msgspec.structs.replace(EVENT, topic="")), "at least one character"),
+    "a long problem": (response_end(problem="x" * (PROBLEM_MAX + 1)), f"at most {PROBLEM_MAX} characters"),
+    "a long problem of slices": (Compared("2", "5", 1, (), "x" * (PROBLEM_MAX + 1)), f"at most {PROBLEM_MAX} char"),
+    "many topic classes": (
+        Keeping("2", 1, 1, ("a",) * (TOPICS_MAX + 1)),
+        f"at most {TOPICS_MAX} topic classes, not {TOPICS_MAX + 1}",
+    ),
+    "many slices": (
+        Compared("2", "5", 1, (Slice(0, 1, 1),) * (SLICES_MAX + 1)),
+        f"at most {SLICES_MAX} slices at once, not {SLICES_MAX + 1}",
+    ),
+    "no distance": (StoreAdvertise((("a", 0),)), "Expected `int` >= 1"),
+    "no width": (Compare("2", "5", 1, "a", 0, 9, 0), "Expected `int` >= 1"),
+    "a nameless store": (Credit(ID, "", 1), "Expected `str` of length >= 1"),
+    "a nameless asker": (Credit(RequestId("", 1, 1), "2", 1), "Expected `str` of length >= 1"),
+}
+
+
+@pytest.mark.parametrize(("message", "sentence"), STORES_REFUSED.values(), ids=STORES_REFUSED)
+def test_what_stores_may_not_say(message: LinkMessage, sentence: str) -> None:
+    refused(message, sentence)
+
+
+@pytest.mark.parametrize("make", TOPIC_CLASSES.values(), ids=TOPIC_CLASSES)
+def test_topic_classes_are_legal_filters(make: Any) -> None:
+    accepted(make("a/+/#"))
+    for topics, sentence in (("a/#/b", "'#' must be the last"), ("a+", "'\\+' must stand alone"), ("\0", "null")):
+        refused(make(topics), sentence)
+    refused(make(DEEP), "at most 128 levels, this one has 129")
+    refused(make(""), "of length >= 1")
+    refused(make("ä" * 40_000), "at most 65535 bytes")
+
+
+@pytest.mark.parametrize("make", PATHS.values(), ids=PATHS)
+def test_a_path_leads_somewhere_and_never_in_circles(make: Any) -> None:
+    accepted(make(PATH))
+    refused(make((*PATH, "one more")), f"a path has 1 to {PATH_MAX} brokers, not {PATH_MAX + 1}")
+    refused(make(()), f"a path has 1 to {PATH_MAX} brokers, not 0")
+    refused(make(("4", "3", "4")), "a path leads to each broker once")
+    refused(make(("4", "")), "of length >= 1")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        request(query=Query(Filter("a"), 5, 5)),
+        request(query=Query(Filter("a"), 6, 0)),
+        request(query=Query(Filter("a"), after=KEY), store="x" * NAME_MAX, owed=(EVENT.id,) * OWED_MAX),
+        response(),
+        response_end(problem="x" * PROBLEM_MAX),
+        StoreAdvertise(()),
+        Keeping("2", 1, 1, ("a",) * TOPICS_MAX),
+        Compared("2", "5", 1, (Slice(0, 1, 1),) * SLICES_MAX, "x" * PROBLEM_MAX),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_what_stores_may_just_say(message: LinkMessage) -> None:
+    accepted(message)
+
+
+def accepted(message: LinkMessage) -> None:
+    assert decode_body(encode(message)[HEADER:]) == message
+
+
+def refused(message: LinkMessage, sentence: str) -> None:
+    with pytest.raises(ProtocolError, match=rf"^not a link message: .*{sentence}") as caught:
+        decode_body(encode(message)[HEADER:])
+    assert str(caught.value).isprintable()
+
+
 def test_a_reason_is_short_and_printable() -> None:
     for body in (pack(["\x1b[31m\n" * 10_000]), pack(where("x" * 100_000, "=", None)), pack(["adopted\n\x1b"])):
         with pytest.raises(ProtocolError) as caught:
@@ -168,6 +318,16 @@ def test_the_largest_frame_passes_and_a_larger_one_does_not() -> None:
 def test_what_messagepack_cannot_say_is_not_written(value: object) -> None:
     with pytest.raises(ProtocolError, match="Publication cannot be written"):
         encode(publication(x=value))
+
+
+def test_a_response_that_no_frame_can_carry_is_not_written() -> None:
+    large = msgspec.structs.replace(EVENT, payload=bytes(FRAME_MAX // 2))
+    accepted(response(large))
+    with pytest.raises(ProtocolError, match=r"^a Response of 167\d{5} bytes exceeds the frame limit of 16777216$"):
+        encode(response(large, large))
+    odd = msgspec.structs.replace(EVENT, attributes={"x": 2**64})
+    with pytest.raises(ProtocolError, match=r"^a Response cannot be written: "):
+        encode(response(EVENT, odd))
 
 
 @pytest.mark.parametrize("step", [1, 3, 64])
@@ -232,6 +392,76 @@ def test_a_legal_filter_keeps_its_meaning() -> None:
     """Also one that is not canonical: it is compared by meaning, and never rewritten on the way."""
     loose = Filter("t", Conjunction((Constraint("x", Op.GE, 1), Constraint("x", Op.GE, 0))))
     assert decode_body(encode(Subscribe((loose,)))[HEADER:]) == Subscribe((loose,))
+
+
+# --- in words -------------------------------------------------------------------------------------
+
+A_PRICE = parse_filter("a ? price > 3")
+WORDS: dict[str, LinkMessage] = {
+    "store-advertise a (1 hop), b (2 hops)": StoreAdvertise((("a", 1), ("b", 2))),
+    "store-withdraw a, b": StoreWithdraw(("a", "b")),
+    "settled for tree 01234567": Settled("0123456789"),
+    "request 4.7/1 a by 4": request(),
+    "request 4.7/1 a ? price > 3 since 2.500000 for A by 4 3": request(
+        ("4", "3"), Query(A_PRICE, 3_500_000), client="A"
+    ),
+    "request 4.7/1 a/b in a/# until -0.000001 last 9 for A by 4": request(
+        query=Query(Filter("a/b"), 0, 999_999, 9), topics="a/#", client="A"
+    ),
+    "request 4.7/1 a after 1.1.1 with 1.1.1 2.1.5 at 2 by 4": request(
+        query=Query(Filter("a"), after=KEY), owed=(EVENT.id, EventId("2", 1, 5)), store="2"
+    ),
+    "response 4.7/1 2 events by 4 3": response(EVENT, EVENT, path=("4", "3")),
+    "response 4.7/1 1 event by 4": response(EVENT),
+    "response-end 4.7/1 complete, 1 hop": response_end(),
+    "response-end 4.7/1 incomplete, 1 hop: gone": response_end(problem="gone"),
+    "response-end 4.7/1 incomplete for now, 1 hop: busy": msgspec.structs.replace(
+        response_end(problem="busy"), final=False
+    ),
+    "credit 4.7/1 of 8 responses to 2": Credit(ID, "2", 8),
+    "keeping of 2: a, b/#": Keeping("2", 1, 1, ("a", "b/#")),
+    "keeping of 2 (filling): a": Keeping("2", 1, 1, ("a",), filling=True),
+    "compare a with 5 for 2": Compare("2", "5", 1, "a", 0, 9, 1),
+    "compared with 5 for 2, 1 slice": Compared("2", "5", 1, (Slice(0, 1, 1),)),
+    "compared with 5 for 2, 0 slices: busy": Compared("2", "5", 1, (), "busy"),
+}
+RECORDS = {
+    "2 keeping a": Record(0, "2", Kind.KEEPING, filter="a"),
+    "2 not keeping a": Record(0, "2", Kind.NOT_KEEPING, filter="a"),
+    "3 tabled a by 5: equal (1 hop)": Record(0, "3", Kind.TABLED, filter="a", peer="5", hops=1, detail="equal"),
+    "3 tabled a by 5: withdrawn": Record(0, "3", Kind.TABLED, filter="a", peer="5", detail="withdrawn"),
+    "4 requested a for A": Record(0, "4", Kind.REQUESTED, filter="a", client="A"),
+    "2 served a to 4 (2 hops, 3 events)": Record(0, "2", Kind.SERVED, filter="a", peer="4", hops=2, count=3),
+    "4 recalled a for A from 2 (2 hops, 3 events)": Record(
+        0, "4", Kind.RECALLED, filter="a", client="A", peer="2", hops=2, count=3
+    ),
+    "4 recalled a for A from nobody (0 events): no store": Record(
+        0, "4", Kind.RECALLED, filter="a", client="A", detail="no store"
+    ),
+    "4 replayed 1.1.1 a to A": Record(0, "4", Kind.REPLAYED, event="1.1.1", topic="a", client="A"),
+}
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_a_message_of_stores_in_words(words: str) -> None:
+    """Times count from when time begins, like those of the lines themselves."""
+    assert message_text(WORDS[words], begin_us=1_000_000) == words
+    assert message_line(3_000_000, "4", "3", WORDS[words], 1_000_000) == f"    2.000000  4 -> 3    {words}"
+
+
+@pytest.mark.parametrize("words", RECORDS)
+def test_a_record_of_stores_in_words(words: str) -> None:
+    assert record_line(RECORDS[words]) == f"    0.000000  {words}"
+
+
+def test_every_message_begins_with_its_name() -> None:
+    for example in EXAMPLES:
+        assert message_text(example).startswith(message_name(type(example)))
+
+
+def test_what_stores_say_to_keep_in_order_tells_no_story() -> None:
+    quiet = {kind for kind in map(type, WORDS.values()) if issubclass(kind, CHATTER)}
+    assert quiet == {Settled, Keeping, Credit, Compare, Compared}
 
 
 # --- the fuzzer -----------------------------------------------------------------------------------

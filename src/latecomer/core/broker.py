@@ -6,7 +6,7 @@ effects, in any process.
 
 This file only wires the parts: `neighbours` (link sessions), `membership` (who is there, which tree), `interest`
 (what is wanted behind each link), `events` (publications), `clients` (mailboxes of clients inside the process),
-`session` (MQTT clients), `retained`, `shares`.
+`session` (MQTT clients), `retained`, `shares`, `history` (stores and what is asked of them).
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from latecomer.core.advertisements import Advertisements
 from latecomer.core.clients import Clients, Disk
 from latecomer.core.effects import Effect, Put
 from latecomer.core.events import Events
+from latecomer.core.history import History
 from latecomer.core.inputs import (
     Advertised,
     ClientConnected,
@@ -48,12 +50,14 @@ from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.retained import RetainedMessages
 from latecomer.core.routes import Routes
+from latecomer.core.runs import Runs
 from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.limits import Access, Anything, SessionLimits
 from latecomer.core.session.publishing import Publishing
 from latecomer.core.session.sessions import Sessions
 from latecomer.core.session.subscribing import Subscribing
 from latecomer.core.settings import BrokerSettings
+from latecomer.core.settling import Settling
 from latecomer.core.shares import Shares
 from latecomer.core.tree import Tree
 from latecomer.messages.link import (
@@ -109,6 +113,9 @@ class Broker:
         self.neighbours = Neighbours(id, settings, self.orders, self._link_up, self._link_down)
         for peer, cost_us in neighbours.items():
             self.neighbours.add(peer, cost_us)
+        self.advertisements = Advertisements(
+            self.orders, self.neighbours.send, self.neighbours.reject, self._tables_changed, settings.filters_max
+        )
         self.interest = self._make_interest()
         self.membership = Membership(
             id,
@@ -127,6 +134,7 @@ class Broker:
         self.retained = self._make_retained(limits)
         self.shares = self._make_shares()
         self.shares_due: Instant | None = None
+        settling = Settling(self.neighbours.send, lambda: self.history.settled())
         self.events = Events(
             id,
             epoch,
@@ -139,8 +147,11 @@ class Broker:
             self.neighbours,
             self.retained,
             self.shares,
+            settling,
         )
-        self.sessions = self._make_sessions(limits, access or Anything(), durability, measure)
+        access = access or Anything()
+        self.history = self._make_history(settling, access)
+        self.sessions = self._make_sessions(limits, access, durability, measure)
         self._on_input = self._input_table()
         self._on_frame = self._frame_table()
         self._disk = disk
@@ -155,6 +166,23 @@ class Broker:
             self._tree_lost,
             self.neighbours.reject,
             self.settings.filters_max,
+            self.advertisements.complete,
+            self.advertisements.completed,
+        )
+
+    def _make_history(self, settling: Settling, access: Access) -> History:
+        return History(
+            self.id,
+            self.settings,
+            self.orders,
+            self.neighbours,
+            self.interest,
+            self.membership,
+            self.clients,
+            self.events,
+            self.advertisements,
+            settling,
+            access,
         )
 
     def _make_retained(self, limits: SessionLimits) -> RetainedMessages:
@@ -217,6 +245,7 @@ class Broker:
         self.events.recover(disk)
         self.retained.recover(disk)
         self.shares.recover(disk)
+        self.history.recover(disk)
         self.sessions.recover(disk)
         self.events.tree_ready()
 
@@ -232,8 +261,9 @@ class Broker:
             self.shares.flush()
         self.membership.woken()
         self.sessions.woken()
+        self.history.woken()
         dues = (self.neighbours.tick_due, self.events.done_due, self.shares_due, self.sessions.due())
-        for due in (*dues, *self.membership.due()):
+        for due in (*dues, *self.membership.due(), *self.history.dues()):
             if due is not None:
                 self.orders.wake(due)
 
@@ -272,6 +302,7 @@ class Broker:
 
     def _input_table(self) -> dict[type, Callable[[Any], None]]:
         """Who takes which fact; `LinkReceived` is not here, see `step`."""
+        runs = Runs(self.events)
         return {
             Started: self._started,
             Woken: self._woken,
@@ -289,9 +320,10 @@ class Broker:
             MqttReceived: self.sessions.on_received,
             MqttFailed: self.sessions.on_failed,
             MqttLost: self.sessions.on_lost,
-            Relayed: self.events.relay,
-            RunOpened: self.events.on_run_opened,
+            Relayed: runs.relay,
+            RunOpened: runs.on_opened,
             RulesChanged: self.sessions.on_rules_changed,
+            **self.history.inputs(),
         }
 
     def _frame_table(self) -> dict[type, Callable[[BrokerId, Any], None]]:
@@ -311,24 +343,29 @@ class Broker:
             RetainedSummary: self.retained.on_summary,
             Retained: self.retained.on_retained,
             Sharing: self.shares.on_sharing,
-            Run: self.events.on_run,
+            Run: Runs(self.events).on_run,
             Void: lambda peer, frame: None,
+            **self.history.frames(),
         }
 
     # -- what one part tells the others ------------------------------------------------------------------------------
 
     def _link_up(self, peer: BrokerId) -> None:
+        self.advertisements.link_fresh(peer)
         self.membership.link_up(peer)
         self.interest.link_fresh(peer)
         self.retained.greet(peer)
         self.shares.greet(peer)
+        self.history.replicas.greet(peer)
 
     def _link_down(self, peer: BrokerId) -> None:
         self.interest.link_down(peer)
+        self.advertisements.link_down(peer)
         self.membership.announce()
 
     def _adopted(self, tree: Tree) -> None:
         self.neighbours.void_events()
+        self.advertisements.adopt(tree.peers(self.id), len(tree.parent))
         self.interest.adopt(tree)
 
     def _tree_ready(self) -> None:
@@ -338,10 +375,17 @@ class Broker:
         self.routes.always = (parent,) if self.settings.routing.climbs and parent is not None else ()
         self.routes.clear()
         self.orders.note(Kind.TREE_READY, detail=tree.version, count=len(tree.parent))
+        self.history.settling.tree_ready(tree.version, self.interest.peers)
         self.events.tree_ready()
+        self.history.tree_ready()
 
     def _tree_lost(self) -> None:
         self.events.tree_lost()
+        self.history.tree_lost()
+
+    def stored(self, topic: str) -> bool:
+        """Whether some store in the network keeps a topic: then each of its events needs an identity."""
+        return self.advertisements.stored(topic)
 
     def _tables_changed(self) -> None:
         self.routes.clear()

@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 
 from latecomer.core.attributes import attributes_of
 from latecomer.core.clients import Clients, Disk
-from latecomer.core.effects import Accept, Drop, Put, Refuse, Spread
-from latecomer.core.inputs import Published, Relayed, RunOpened
+from latecomer.core.effects import Accept, Drop, Put, Refuse
+from latecomer.core.inputs import Published
 from latecomer.core.interest import Interest
+from latecomer.core.legality import size_problem, topic_problem
 from latecomer.core.membership import Membership
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
@@ -32,28 +33,19 @@ from latecomer.core.retained import RetainedMessages, with_expiry
 from latecomer.core.routes import Route, Routes
 from latecomer.core.seen import Seen
 from latecomer.core.settings import BrokerSettings
+from latecomer.core.settling import Settling
 from latecomer.core.shares import Shares
-from latecomer.messages.link import Done, Publication, Run
-from latecomer.model.errors import FilterError
+from latecomer.messages.link import Done, Publication
 from latecomer.model.event import Event
-from latecomer.model.ids import NUMBER_MAX, BrokerId, EventId, Instant
+from latecomer.model.ids import BrokerId, EventId, Instant
 from latecomer.model.record import Kind
-from latecomer.model.topics import check_topic
 
 DONE_BATCH = 512
 """Reports collected for one neighbour before they leave without waiting for `done_delay_us`."""
 FLEETING_MAX = 1024
 """Unreliable events that wait for a tree to become ready."""
-
-
-def bytes_of(text: str) -> int | None:
-    """How long a text is as UTF-8; None if it cannot be written so (half a surrogate pair)."""
-    if text.isascii():
-        return len(text)
-    try:
-        return len(text.encode())
-    except UnicodeEncodeError:
-        return None
+CLOCK_US = 1_000_000
+"""How far ahead the disk is told that stamps were given; a restart begins behind that."""
 
 
 @dataclass(slots=True)
@@ -71,6 +63,7 @@ class Events:
     neighbours: Neighbours
     retained: RetainedMessages
     shares: Shares
+    settling: Settling
     outbox: Outbox = field(default_factory=Outbox)
     seen: Seen = field(default_factory=Seen)
     transit: dict[BrokerId, dict[int, list[BrokerId]]] = field(default_factory=dict)
@@ -80,6 +73,12 @@ class Events:
     done_due: Instant | None = None
     done_count: int = 0
     fleeting: deque[Event] = field(default_factory=deque)
+    owed_until: int = 0
+    """The newest event that was owed when this tree became ready."""
+    stamp_us: Instant = 0
+    """Of the newest event: none is stamped earlier than the one before it, whatever the clock says."""
+    stamps_until: Instant = 0
+    """Stamps up to here are safe to give: the disk knows of them."""
     window: int = 1
     members: Mapping[BrokerId, object] = field(default_factory=dict)
     """Who is in this tree: nobody else can be an origin."""
@@ -93,8 +92,11 @@ class Events:
 
     def recover(self, disk: Disk) -> None:
         """Find the outbox and what was seen as they were. What was parked is parked again."""
-        reserved = disk.get("meta", {}).get("", {}).get("seq", 0)
+        meta = disk.get("meta", {}).get("", {})
+        reserved, stamps_until = meta.get("seq", 0), meta.get("stamp", 0)
         assert isinstance(reserved, int)
+        assert isinstance(stamps_until, int)
+        self.stamp_us = self.stamps_until = stamps_until
         self.outbox = Outbox(next_seq=reserved + 1, reserved=reserved)
         entries = disk.get("outbox", {}).get("", {})
         parked = disk.get("parked", {}).get("", {})
@@ -119,7 +121,8 @@ class Events:
 
     def publish(self, fact: Published) -> None:
         orders = self.orders
-        problem = self._problem(fact)
+        problem = None if fact.topic in self.routes else topic_problem(fact.topic)
+        problem = problem or size_problem(fact, self.settings.event_max)
         if problem is not None:
             self._refuse(fact, problem)
             return
@@ -127,7 +130,8 @@ class Events:
             self._refuse(fact, "busy")
             return
         id = self._next_id()
-        event = Event(id, fact.topic, fact.client, orders.now, fact.reliable, fact.attributes, fact.payload)
+        stamp_us = self._stamp(orders.now)
+        event = Event(id, fact.topic, fact.client, stamp_us, fact.reliable, fact.attributes, fact.payload)
         orders.note(Kind.PUBLISHED, client=fact.client, topic=fact.topic, event=str(event.id))
         self._entrust(event)
         if fact.reliable:
@@ -150,7 +154,7 @@ class Events:
             self._next_id(),
             draft.topic,
             draft.publisher,
-            draft.published_us,
+            self._stamp(draft.published_us),
             draft.reliable,
             draft.attributes,
             draft.payload,
@@ -197,6 +201,20 @@ class Events:
             self.orders.writes.append(Put("meta", "", "seq", outbox.reserved))
         return EventId(self.broker, self.epoch, seq)
 
+    def _stamp(self, published_us: Instant) -> Instant:
+        """In history the events of an origin stand in their order (`model.history.Key`)."""
+        self.stamp_us = max(self.stamp_us, published_us)
+        if self.stamp_us > self.stamps_until:
+            self.stamps_until = self.stamp_us + CLOCK_US
+            self.orders.writes.append(Put("meta", "", "stamp", self.stamps_until))
+        return self.stamp_us
+
+    def has(self, id: EventId) -> bool:
+        """Whether everything up to this event of its origin has been here, or will not come in this tree."""
+        if id.origin == self.broker or id.origin not in self.members:
+            return True
+        return self.seen.newest.get(id.origin, (0, 0)) >= (id.epoch, id.seq)
+
     def _entrust(self, event: Event) -> None:
         """From here on the network answers for the event."""
         if event.reliable:
@@ -215,28 +233,6 @@ class Events:
             self.clients.deliver_shared(event, 0)
         if self.interest.ready:
             self.pump()
-
-    def _problem(self, fact: Published) -> str | None:
-        """Why a publication cannot be carried. Whatever is accepted must fit every link, or it would stop them all."""
-        if fact.topic not in self.routes:
-            try:
-                check_topic(fact.topic)
-            except FilterError as error:
-                return error.problem
-        topic, client = bytes_of(fact.topic), bytes_of(fact.client)
-        if topic is None or client is None:
-            return "the client id is not text that can be sent"
-        size = topic + client + len(fact.payload)
-        for name, value in fact.attributes.items():
-            if isinstance(value, int) and not -NUMBER_MAX <= value <= NUMBER_MAX:
-                return f"attribute {name!r} is beyond 64 bits"
-            key, text = bytes_of(name), bytes_of(value) if isinstance(value, str) else 8
-            if key is None or text is None:
-                return f"attribute {name!r} is not text that can be sent"
-            size += key + text
-        if size > self.settings.event_max:
-            return f"{size} bytes exceed the limit of {self.settings.event_max}"
-        return None
 
     def _refuse(self, fact: Published, reason: str) -> None:
         self.orders.note(Kind.REFUSED, client=fact.client, topic=fact.topic, detail=reason)
@@ -274,6 +270,7 @@ class Events:
         self.sides.clear()
         self.members = tree.parent
         self.outbox.restart(tree.parent)
+        self.owed_until = self.outbox.queue[-1] if self.outbox.queue else 0
         self.pump()
 
     def tree_lost(self) -> None:
@@ -306,6 +303,8 @@ class Events:
             flooded = self._must_flood(event)
             publication = Publication(event, (), flooded, self._left_us(event))
             self._send_fleeting(publication, self._next_peers(event, "", (), flooded))
+        if not self.settling.sent and not (outbox.queue and outbox.queue[0] <= self.owed_until):
+            self.settling.all_sent()
 
     def _left_us(self, event: Event) -> int:
         return max(1, event.expires_us - self.orders.now) if event.expires_us else 0
@@ -375,7 +374,7 @@ class Events:
         if not self.interest.ready:
             return  # belongs to a tree that one of us has left; its origin will send it again
         event = publication.event
-        if self.sides.get(event.id.origin) != peer and not self._comes_from(peer, event.id.origin):
+        if self.sides.get(event.id.origin) != peer and not self.comes_from(peer, event.id.origin):
             return
         only = publication.only
         if publication.left_us:
@@ -412,7 +411,7 @@ class Events:
         under_way[id.seq] = [peer, *peers]
         self.neighbours.send_all(peers, publication)
 
-    def _comes_from(self, peer: BrokerId, origin: BrokerId) -> bool:
+    def comes_from(self, peer: BrokerId, origin: BrokerId) -> bool:
         """Whether an origin's events come from this neighbour. While our tree is ready the neighbour uses it too, since
         links keep order; then an event takes the one way there is, or somebody made it up."""
         tree, interest = self.interest.tree, self.interest
@@ -423,22 +422,6 @@ class Events:
         if side != peer:
             self.neighbours.reject(peer, f"it sent an event of {origin!r}, who is not on its side of the tree")
         return side == peer
-
-    def relay(self, fact: Relayed) -> None:
-        """Send a run on. Like any unreliable event it is not worth an unbounded queue."""
-        for peer in self.neighbours.send_all(fact.peers, fact.run, self.settings.link_max):
-            self.dropped += 1
-            self.orders.note(
-                Kind.DROPPED, client=fact.run.publisher, peer=peer, detail="unreliable, and the link is full"
-            )
-
-    def on_run(self, peer: BrokerId, run: Run) -> None:
-        if self.interest.ready and (self.sides.get(run.origin) == peer or self._comes_from(peer, run.origin)):
-            self.orders.effects.append(Spread(peer, run))
-
-    def on_run_opened(self, fact: RunOpened) -> None:
-        for publication in fact.publications:
-            self.on_publication(fact.peer, publication)
 
     def _deliver(self, clients: tuple[str, ...], event: Event) -> None:
         origin = event.id.origin

@@ -168,6 +168,8 @@ class StoreBlocked(msgspec.Struct, frozen=True):
     """There is no room for more in the store, or there is again."""
 
     blocked: bool
+    since_us: int = 0
+    """When the first event that found no room was published."""
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -89,6 +89,10 @@ class Interest:
     reject: Callable[[BrokerId, str], None]
     """Called when a neighbour says what it may not."""
     filters_max: int
+    completing: Callable[[BrokerId], None]
+    """Called before a neighbour is told that it knows everything for this tree: the last chance to tell it more."""
+    completed: Callable[[BrokerId], None]
+    """Called when a neighbour has told everything for this tree."""
     tree: Tree | None = None
     peers: list[BrokerId] = field(default_factory=list)
     """Neighbours in the tree."""
@@ -152,6 +156,7 @@ class Interest:
     def _load_subscriptions(self, peer: BrokerId, theirs: PeerTables) -> None:
         for filter in theirs.subscriptions:
             self.subscriptions.add(peer, filter)
+        self.completed(peer)
 
     def _spoil_if_peer(self, peer: BrokerId) -> None:
         if peer in self.peers:
@@ -197,6 +202,7 @@ class Interest:
             if not theirs.told_complete and announced and incomplete == int(not theirs.complete):
                 theirs.told_complete = True
                 self._tell_subscriptions(peer, None)
+                self.completing(peer)
                 self.send(peer, Complete(self.tree.version))
         if incomplete == 0 and no_advertisements == 0:
             self.ready = True

@@ -9,7 +9,24 @@ from dataclasses import dataclass, field
 from latecomer.core.links import Greeting, Link, hello_problem
 from latecomer.core.orders import Orders
 from latecomer.core.settings import BrokerSettings
-from latecomer.messages.link import Alive, Done, Hello, LinkMessage, Neighbour, Publication, Run, SessionFrame, Void
+from latecomer.messages.link import (
+    Alive,
+    Compare,
+    Compared,
+    Credit,
+    Done,
+    Hello,
+    LinkMessage,
+    Neighbour,
+    Publication,
+    Request,
+    Response,
+    ResponseEnd,
+    Run,
+    SessionFrame,
+    Settled,
+    Void,
+)
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
 
@@ -18,6 +35,8 @@ CONTROL_MAX = 65_536
 VOID = Void()
 REASON_MAX = 300
 """Characters of a reason: it may quote what the peer said."""
+OF_THE_TREE = (Publication, Run, Done, Settled, Request, Response, ResponseEnd, Credit, Compare, Compared)
+"""Frames that mean something only in the tree in which they were sent."""
 SILENCES = 3
 """Heartbeats that may be missed before a connection counts as dead."""
 
@@ -79,7 +98,7 @@ class Neighbours:
         keep their numbers but let go of what they hold, so that trees in quick succession do not add up."""
         for link in self.links.values():
             if link.unacked:
-                link.unacked = deque(VOID if type(f) in (Publication, Run, Done) else f for f in link.unacked)
+                link.unacked = deque(VOID if type(f) in OF_THE_TREE else f for f in link.unacked)
 
     # -- connections -----------------------------------------------------------------------------------------------
 

@@ -1,32 +1,114 @@
-"""Retrieval: asking the network's stores for the past (being written: the signatures stand)."""
+"""Retrieval: Request and Response of *storing* §III, from the asking broker to the nearest store and back.
+
+Theory of operation. A request and its answer hold only while the tree is ready (`carriage`). When the tree goes, all
+answers under way go with it, and the asking broker asks again in the next tree for what stands behind the last event
+it has handed on. The place of an event is the same in every store, so whichever store is nearest then can go on.
+
+Flow. A store sends as many responses as it has credit for. Credit is given when what came was handed on, so an answer
+takes the pace of who reads it, and nowhere holds more than `WINDOW` responses.
+
+Several classes. Where no single class holds all that a filter asks for, one request goes out for each, and the
+answers are merged by place; an event that two classes hold comes once.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from latecomer.core.advertisements import Advertisements
+from latecomer.core.carriage import Carriage
+from latecomer.core.effects import Answer
+from latecomer.core.inputs import Requested
+from latecomer.core.interest import Interest
+from latecomer.core.orders import Orders
+from latecomer.core.retained import with_expiry
+from latecomer.messages.link import Credit, Request, RequestId, Response, ResponseEnd
 from latecomer.model.event import Event
-from latecomer.model.history import Outcome, Query
-from latecomer.model.ids import BrokerId, ClientId, EventId
+from latecomer.model.history import Key, Outcome, Query, key_of
+from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
+from latecomer.model.record import Kind
+from latecomer.model.topics import topic_matches
+
+WINDOW = 4
+"""Responses under way to one request."""
+PATIENCE_US = 30_000_000
+"""How long a store may be silent before another is asked."""
+PAUSE_US = 200_000
+"""Before a store that could not answer is asked again."""
+ATTEMPTS_MAX = 5
+"""Questions without any answer before the client is told so."""
+
+
+@dataclass(slots=True)
+class Part:
+    """What is asked of one store."""
+
+    id: RequestId
+    topics: str
+    waiting: deque[tuple[Key, Event]] = field(default_factory=deque)
+    """Events that came and were not handed on."""
+    place: Key | None = None
+    """Everything up to here has come."""
+    responses: deque[int] = field(default_factory=deque)
+    """How many of `waiting` came with each response that has not been handed on."""
+    credit: int = WINDOW
+    received: int = 0
+    done: bool = False
+    hops: int = 0
+    store: BrokerId = ""
+    heard_at: Instant = 0
 
 
 @dataclass(slots=True)
 class Inquiry:
     """One request for history, from the first question to the last answer."""
 
+    number: int
     query: Query
     user: str
     client: ClientId
     take: Callable[[Sequence[Event]], None]
-    """Called with the next events, oldest first, each once. `Retrieval.more` must follow when they have been dealt with,
-    perhaps much later: until then at most a few batches more are called up."""
+    """Called with the next events, oldest first, each once. `Retrieval.more` must follow when they have been dealt
+    with, perhaps much later: until then at most a few batches more are called up."""
     end: Callable[[Outcome], None]
     """Called once, after the last events were taken *and* `more` was called for them; never after `cancel`."""
+    owed: tuple[EventId, ...] = ()
+    store: BrokerId = ""
+    """The only one to ask."""
+    parts: list[Part] = field(default_factory=list)
+    place: Key | None = None
+    """Everything up to here has been handed on."""
+    left: int = -1
+    """Events that may still be handed on; -1: any number."""
+    busy: bool = False
+    """The taker has not dealt with the last events yet."""
+    attempts: int = 0
+    retry_at: Instant | None = None
+    stores: dict[BrokerId, None] = field(default_factory=dict)
+    hops: int = 0
+    from_us: int = 0
+    problem: str = ""
 
 
 @dataclass(slots=True)
 class Retrieval:
-    """The requests of this broker's clients."""
+    """The requests of this broker, and those that pass through it."""
+
+    broker: BrokerId
+    orders: Orders
+    interest: Interest
+    advertisements: Advertisements
+    carriage: Carriage
+    inquiries: dict[int, Inquiry] = field(default_factory=dict)
+    parts: dict[RequestId, Inquiry] = field(default_factory=dict)
+    numbers: int = 0
+    asked: int = 0
+    """Requests that were sent out; an inquiry may need several."""
+    due: Instant | None = None
+
+    # -- asking ----------------------------------------------------------------------------------------------------
 
     def ask(
         self,
@@ -40,12 +122,267 @@ class Retrieval:
     ) -> Inquiry:
         """Begin. `take` and `end` may be called at once, before this returns, or in a later step. `owed`: the newest
         event of each origin that the answer must reflect."""
-        raise NotImplementedError
+        self.numbers += 1
+        inquiry = Inquiry(
+            self.numbers, query, user, client, take, end, tuple((owed or {}).values()), store, left=query.last or -1
+        )
+        inquiry.place = query.after
+        inquiry.from_us = query.since_us
+        self.inquiries[inquiry.number] = inquiry
+        if self.interest.ready:
+            self._begin(inquiry)
+        return inquiry
 
     def more(self, inquiry: Inquiry) -> None:
         """What was taken last has been dealt with."""
-        raise NotImplementedError
+        inquiry.busy = False
+        self._hand_on(inquiry)
 
     def cancel(self, inquiry: Inquiry) -> None:
         """Nobody wants to know any more."""
-        raise NotImplementedError
+        if self.inquiries.pop(inquiry.number, None) is not None:
+            self._abandon(inquiry)
+
+    def stored(self, topic: str) -> bool:
+        """Whether some store in the network keeps a topic."""
+        return self.advertisements.stored(topic)
+
+    def on_requested(self, fact: Requested) -> None:
+        """A client inside the process asks: it reads as fast as it is told."""
+        orders = self.orders
+        answers: list[Inquiry] = []
+        counts = [0]
+
+        def take(events: Sequence[Event]) -> None:
+            counts[0] += len(events)
+            orders.effects.append(Answer(fact.client, fact.token, tuple(events)))
+            if answers:
+                self.more(answers[0])
+
+        def end(outcome: Outcome) -> None:
+            stores = ", ".join(outcome.stores)
+            orders.note(
+                Kind.RECALLED,
+                client=fact.client,
+                filter=str(fact.query.filter),
+                peer=stores,
+                hops=outcome.hops,
+                count=counts[0],
+                detail=outcome.problem or "complete",
+            )
+            orders.effects.append(Answer(fact.client, fact.token, (), outcome))
+
+        orders.note(Kind.REQUESTED, client=fact.client, filter=str(fact.query.filter))
+        inquiry = self.ask(fact.query, "", fact.client, take, end)
+        answers.append(inquiry)
+        if inquiry.busy:
+            self.more(inquiry)
+
+    def _begin(self, inquiry: Inquiry) -> None:
+        """Ask the stores that are nearest now for what is still missing."""
+        inquiry.retry_at = None
+        asked = inquiry.query
+        classes = [asked.filter.topic] if inquiry.store else self.advertisements.classes_for(asked.filter.topic)
+        if not classes:
+            gone = inquiry.stores or inquiry.place != asked.after
+            inquiry.problem = "the store is gone" if gone else "no store keeps these topics"
+            self._finish(inquiry)
+            return
+        query = asked
+        if inquiry.place is not None:
+            query = Query(asked.filter, asked.since_us, asked.until_us, 0, inquiry.place)
+        for topics in classes:
+            self.asked += 1
+            id = RequestId(self.broker, self.orders.boot, self.asked)
+            part = Part(id, topics, place=inquiry.place, heard_at=self.orders.now)
+            inquiry.parts.append(part)
+            self.parts[id] = inquiry
+        for part in list(inquiry.parts):
+            if part.id not in self.parts:
+                return  # one before it has failed at once
+            self.carriage.forward(
+                Request(
+                    part.id, (), part.topics, query, inquiry.user, inquiry.client, WINDOW, inquiry.owed, inquiry.store
+                ),
+                None,
+                inquiry.attempts,
+            )
+        self._watch(inquiry)
+
+    def _abandon(self, inquiry: Inquiry) -> None:
+        """Forget what was asked; stores that are still answering are told so."""
+        for part in inquiry.parts:
+            self.parts.pop(part.id, None)
+            if not part.done and part.store and self.interest.ready:
+                self.carriage.credit(Credit(part.id, part.store, 0))
+        inquiry.parts.clear()
+
+    def _finish(self, inquiry: Inquiry) -> None:
+        if self.inquiries.pop(inquiry.number, None) is None:
+            return
+        self._abandon(inquiry)
+        problem = inquiry.problem
+        inquiry.end(Outcome(tuple(inquiry.stores), inquiry.hops, inquiry.from_us, not problem, problem))
+
+    # -- handing on ------------------------------------------------------------------------------------------------
+
+    def _hand_on(self, inquiry: Inquiry) -> None:
+        """Give the taker what can be given; finish when there is no more."""
+        while not inquiry.busy and inquiry.number in self.inquiries:
+            events = self._merged(inquiry)
+            if events:
+                if inquiry.left >= 0:
+                    events = events[: inquiry.left]
+                    inquiry.left -= len(events)
+                inquiry.busy = True
+                inquiry.take(events)
+            elif inquiry.parts and (inquiry.left == 0 or all(p.done and not p.waiting for p in inquiry.parts)):
+                self._finish(inquiry)
+            else:
+                return
+
+    def _merged(self, inquiry: Inquiry) -> list[Event]:
+        """The next events in order of their places, as far as every part has told what comes first."""
+        parts = inquiry.parts
+        if len(parts) == 1:
+            events = [event for _, event in parts[0].waiting]
+            parts[0].waiting.clear()
+            if parts[0].place is not None:
+                inquiry.place = parts[0].place
+            self._consumed(parts[0], len(events))
+            return events
+        if inquiry.query.last and not all(part.done for part in parts):
+            for part in parts:  # everything must come before it is known which are the last
+                part.responses.clear()
+                self._grant(part)
+            return []
+        events = []
+        while parts and all(part.waiting or part.done for part in parts):
+            heads = [part for part in parts if part.waiting]
+            if not heads:
+                break
+            first = min(heads, key=lambda part: part.waiting[0][0])
+            key, event = first.waiting.popleft()
+            self._consumed(first, 1)
+            if inquiry.place is None or key > inquiry.place:
+                inquiry.place = key
+                events.append(event)
+        return events[-inquiry.query.last :] if inquiry.query.last else events
+
+    def _consumed(self, part: Part, count: int) -> None:
+        responses = part.responses
+        while responses and (count or not responses[0]):
+            taken = min(count, responses[0])
+            count -= taken
+            responses[0] -= taken
+            if not responses[0]:
+                responses.popleft()
+        self._grant(part)
+
+    def _grant(self, part: Part) -> None:
+        credit = part.received - len(part.responses) + WINDOW
+        if not part.done and part.store and credit - part.credit >= WINDOW // 2:
+            part.credit = credit
+            self.carriage.credit(Credit(part.id, part.store, credit))
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def on_response(self, frame: Response) -> None:
+        """A response to a request of this broker."""
+        inquiry = self.parts.get(frame.id)
+        if inquiry is None:
+            if self.interest.ready:
+                self.carriage.credit(Credit(frame.id, frame.store, 0))
+            return
+        part = next(part for part in inquiry.parts if part.id == frame.id)
+        part.received += 1
+        if part.received > part.credit or part.done:
+            self._failed(inquiry, f"{frame.store} sends more than it was asked for")
+            return
+        part.store, part.heard_at = frame.store, self.orders.now
+        inquiry.attempts = 0
+        pattern, now = inquiry.query.filter.topic, self.orders.now
+        before = len(part.waiting)
+        for event, left_us in zip(frame.events, frame.left_us, strict=True):
+            key = key_of(event)
+            if (part.place is None or key > part.place) and topic_matches(pattern, event.topic):
+                part.waiting.append((key, with_expiry(event, now + left_us) if left_us else event))
+                part.place = key
+        if frame.next is not None and (part.place is None or frame.next > part.place):
+            part.place = frame.next
+        part.responses.append(len(part.waiting) - before)
+        self._hand_on(inquiry)
+
+    def on_end(self, frame: ResponseEnd) -> None:
+        inquiry = self.parts.get(frame.id)
+        if inquiry is None:
+            return
+        part = next(part for part in inquiry.parts if part.id == frame.id)
+        if not frame.final:
+            self._failed(inquiry, frame.problem)
+            return
+        part.done, part.store, part.hops = True, frame.store, frame.hops
+        inquiry.stores[frame.store] = None
+        inquiry.hops = max(inquiry.hops, frame.hops)
+        inquiry.from_us = max(inquiry.from_us, frame.from_us)
+        inquiry.problem = frame.problem or inquiry.problem
+        self._hand_on(inquiry)
+
+    def _failed(self, inquiry: Inquiry, problem: str) -> None:
+        """A store could not answer: ask again, perhaps another."""
+        if inquiry.number not in self.inquiries:
+            return
+        self._abandon(inquiry)
+        inquiry.attempts += 1
+        if inquiry.attempts >= ATTEMPTS_MAX or inquiry.store:
+            inquiry.problem = problem
+            self._finish(inquiry)
+            return
+        inquiry.retry_at = self.orders.now + PAUSE_US
+        self._watch(inquiry)
+
+    # -- trees and time --------------------------------------------------------------------------------------------
+
+    def tree_lost(self) -> None:
+        """All answers under way are lost; what was received and not handed on comes again."""
+        self.parts.clear()
+        for inquiry in self.inquiries.values():
+            inquiry.parts.clear()
+            inquiry.retry_at = None
+
+    def tree_ready(self) -> None:
+        for inquiry in list(self.inquiries.values()):
+            inquiry.problem = ""
+            if inquiry.store:
+                inquiry.problem = "the tree changed"
+                self._finish(inquiry)
+            else:
+                self._begin(inquiry)
+
+    def _watch(self, inquiry: Inquiry) -> None:
+        at = inquiry.retry_at if inquiry.retry_at is not None else self.orders.now + PATIENCE_US
+        if self.due is None or at < self.due:
+            self.due = self.orders.wake(at)
+
+    def woken(self) -> None:
+        """Ask again where nobody answered."""
+        now = self.orders.now
+        if self.due is None or self.due > now:
+            return
+        self.due = None
+        if not self.interest.ready:
+            return
+        for inquiry in list(self.inquiries.values()):
+            if inquiry.retry_at is not None:
+                if inquiry.retry_at <= now:
+                    self._begin(inquiry)
+                    continue
+            elif any(self._silent(part) for part in inquiry.parts):
+                self._failed(inquiry, "the store did not answer")
+                continue
+            self._watch(inquiry)
+
+    def _silent(self, part: Part) -> bool:
+        """Whether a store has had time and credit, and said nothing."""
+        waits = not part.done and part.received < part.credit
+        return waits and self.orders.now - part.heard_at >= PATIENCE_US

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from latecomer.core.session.past import RecallRow
 from latecomer.core.session.state import Parcel, SessionRow, Subscription
+from latecomer.core.store import ClassRow
 from latecomer.messages.link import Sharing
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
@@ -24,6 +26,9 @@ TABLES: dict[str, Any] = {
     "subscriptions": Subscription,
     "queue": Parcel | None,
     "incoming": int,
+    "recall": RecallRow,
+    "held": Event,
     "retained": Event,
     "sharing": Sharing,
+    "store": ClassRow,
 }

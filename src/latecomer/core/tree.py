@@ -45,6 +45,20 @@ class Tree:
         assert parent is not None, f"{towards} is not in the tree below the root {at}"
         return parent
 
+    def path(self, a: BrokerId, b: BrokerId) -> list[BrokerId]:
+        """The brokers on the way between two of the tree, both included."""
+        first, last = [a], [b]
+        while a != b:
+            if self.depth[a] >= self.depth[b]:
+                above = self.parent[a]
+                assert above is not None
+                first.append(a := above)
+            else:
+                above = self.parent[b]
+                assert above is not None
+                last.append(b := above)
+        return first + last[-2::-1]
+
     def hops(self, a: BrokerId, b: BrokerId) -> int:
         """Links between two brokers along the tree; -1 when one of them is not in it."""
         if a not in self.depth or b not in self.depth:

@@ -255,6 +255,8 @@ class ResponseEnd(msgspec.Struct, frozen=True, tag="response-end", array_like=Tr
     """Complete from here on."""
     complete: bool = True
     problem: str = ""
+    final: bool = True
+    """Whether it is of no use to ask again: the store said all it can."""
 
 
 class Credit(msgspec.Struct, frozen=True, tag="credit", array_like=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from latecomer.model.event import Event
@@ -46,7 +48,7 @@ class Slice(msgspec.Struct, frozen=True, array_like=True):
 
     start_us: Number
     count: Number
-    digest: Number
+    digest: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -19,17 +19,27 @@ from latecomer.messages.link import (
     Advertise,
     AdvertisementsComplete,
     Alive,
+    Compare,
+    Compared,
     Complete,
     Confirm,
+    Credit,
     Done,
     Hello,
+    Keeping,
     LinkMessage,
     LinkStates,
     Publication,
+    Request,
+    Response,
+    ResponseEnd,
     Retained,
     RetainedSummary,
     Run,
+    Settled,
     Sharing,
+    StoreAdvertise,
+    StoreWithdraw,
     Subscribe,
     Summary,
     Unadvertise,
@@ -37,6 +47,7 @@ from latecomer.messages.link import (
     Void,
 )
 from latecomer.model.filters import Filter
+from latecomer.model.history import Query
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind, Record
 from latecomer.sim.disk import Disk
@@ -51,6 +62,11 @@ CHATTER = (
     Complete,
     Confirm,
     Done,
+    Settled,
+    Keeping,
+    Credit,
+    Compare,
+    Compared,
     Void,
 )
 """Messages that keep the network in order and tell no story."""
@@ -73,15 +89,19 @@ def time_of(at_us: Instant) -> str:
 # -- messages
 
 
-def message_text(message: LinkMessage) -> str:
-    """A message in words, names as they are."""
+def message_text(message: LinkMessage, begin_us: Instant = 0) -> str:
+    """A message in words, names as they are; `begin_us` is when time begins to count."""
+    if isinstance(message, Request):  # the only one that tells of times
+        return _request(message, begin_us)
     return _MESSAGES[type(message)](message)
 
 
-def message_line(at_us: Instant, sender: BrokerId, receiver: BrokerId, message: LinkMessage) -> str:
+def message_line(
+    at_us: Instant, sender: BrokerId, receiver: BrokerId, message: LinkMessage, begin_us: Instant = 0
+) -> str:
     """One message leaving for a neighbour."""
     way = f"{plain(sender)} -> {plain(receiver)}"
-    return f"{time_of(at_us)}  {way:<8}  {plain(message_text(message))}"
+    return f"{time_of(at_us - begin_us)}  {way:<8}  {plain(message_text(message, begin_us))}"
 
 
 def message_name(kind: type) -> str:
@@ -135,6 +155,59 @@ def _filters(word: str) -> Callable[[Any], str]:
     return text
 
 
+def _request(m: Request, begin_us: Instant) -> str:
+    parts = [f"request {m.id} {m.query.filter}"]
+    if m.topics != m.query.filter.topic:
+        parts.append(f"in {m.topics}")
+    parts += _stretch(m.query, begin_us)
+    if m.owed:
+        parts.append(f"with {' '.join(map(str, m.owed))}")
+    if m.store:
+        parts.append(f"at {m.store}")
+    if m.client:
+        parts.append(f"for {m.client}")
+    return " ".join((*parts, "by", *m.path))
+
+
+def _stretch(query: Query, begin_us: Instant) -> list[str]:
+    """Which part of the past a query is about."""
+    parts = []
+    if query.since_us:
+        parts.append(f"since {time_of(query.since_us - begin_us).strip()}")
+    if query.until_us:
+        parts.append(f"until {time_of(query.until_us - begin_us).strip()}")
+    if query.last:
+        parts.append(f"last {query.last}")
+    if query.after is not None:
+        key = query.after
+        parts.append(f"after {key.origin}.{key.epoch}.{key.seq}")
+    return parts
+
+
+def _store_advertise(m: StoreAdvertise) -> str:
+    entries = (f"{topics} ({_count(hops, 'hop')})" for topics, hops in m.entries)
+    return f"store-advertise {', '.join(entries)}"
+
+
+def _response_end(m: ResponseEnd) -> str:
+    worth = ("complete" if m.complete else "incomplete") + ("" if m.final else " for now")
+    end = f"response-end {m.id} {worth}, {_count(m.hops, 'hop')}"
+    return f"{end}: {m.problem}" if m.problem else end
+
+
+def _keeping(m: Keeping) -> str:
+    return f"keeping of {m.broker}{' (filling)' if m.filling else ''}: {', '.join(m.topics)}"
+
+
+def _compared(m: Compared) -> str:
+    found = f"compared with {m.store} for {m.to}, {_count(len(m.slices), 'slice')}"
+    return f"{found}: {m.problem}" if m.problem else found
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 _MESSAGES: dict[type, Callable[[Any], str]] = {
     Hello: _hello,
     Alive: lambda m: f"alive, has {m.received} frames",
@@ -153,6 +226,15 @@ _MESSAGES: dict[type, Callable[[Any], str]] = {
     Retained: lambda m: f"retained {' '.join(event.topic for event in m.events)}",
     Sharing: lambda m: f"sharing of {m.broker}: {' '.join(f'{g}/{f} ×{n}' for g, f, n in m.entries)}",
     Run: lambda m: f"run of {len(m.frames)} bytes from {m.publisher}",
+    StoreAdvertise: _store_advertise,
+    StoreWithdraw: lambda m: f"store-withdraw {', '.join(m.topics)}",
+    Settled: lambda m: f"settled for tree {m.version[:VERSION_SHOWN]}",
+    Response: lambda m: f"response {m.id} {_count(len(m.events), 'event')} by {' '.join(m.path)}",
+    ResponseEnd: _response_end,
+    Credit: lambda m: f"credit {m.id} of {_count(m.credit, 'response')} to {m.store}",
+    Keeping: _keeping,
+    Compare: lambda m: f"compare {m.topics} with {m.store} for {m.from_broker}",
+    Compared: _compared,
     Void: lambda m: "void",
     Done: lambda m: f"done {m.origin}.{m.epoch}: {' '.join(map(str, m.seqs))}",
 }
@@ -179,11 +261,18 @@ def _any_record(r: Record) -> str:
 
 
 def _hops(r: Record) -> str:
-    return "" if r.hops < 0 else f" ({r.hops} hop{'' if r.hops == 1 else 's'})"
+    return "" if r.hops < 0 else f" ({_count(r.hops, 'hop')})"
+
+
+def _answered(r: Record) -> str:
+    """What an answer from the past was worth."""
+    events = _count(r.count, "event")
+    worth = f" ({events})" if r.hops < 0 else f" ({_count(r.hops, 'hop')}, {events})"
+    return f"{worth}: {r.detail}" if r.detail else worth
 
 
 def _brokers(r: Record) -> str:
-    return "1 broker" if r.count == 1 else f"{r.count} brokers"
+    return _count(r.count, "broker")
 
 
 def _waiting(r: Record) -> str:
@@ -209,6 +298,13 @@ _RECORDS: dict[Kind, Callable[[Record], str]] = {
     Kind.TREE_ADOPTED: lambda r: f"adopted a tree of {_brokers(r)} ({r.detail[:VERSION_SHOWN]})",
     Kind.TREE_READY: lambda r: f"ready in a tree of {_brokers(r)}",
     Kind.FORGOTTEN: lambda r: f"forgot {r.peer} and {r.count} events kept for it",
+    Kind.KEEPING: lambda r: f"keeping {r.filter}",
+    Kind.NOT_KEEPING: lambda r: f"not keeping {r.filter}",
+    Kind.TABLED: lambda r: f"tabled {r.filter} by {r.peer}: {r.detail}{_hops(r)}",
+    Kind.REQUESTED: lambda r: f"requested {r.filter} for {r.client}",
+    Kind.SERVED: lambda r: f"served {r.filter} to {r.peer}{_answered(r)}",
+    Kind.RECALLED: lambda r: f"recalled {r.filter} for {r.client} from {r.peer or 'nobody'}{_answered(r)}",
+    Kind.REPLAYED: lambda r: f"replayed {r.event} {r.topic} to {r.client}",
 }
 
 
@@ -239,7 +335,7 @@ class Transcript:
             return
         for frame in frames:
             if self.chatter or not isinstance(frame, CHATTER):
-                self.write(message_line(now - self.begin_us, sender, receiver, frame))
+                self.write(message_line(now, sender, receiver, frame, self.begin_us))
 
     def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None:
         """Told by whoever caused it, with the time."""

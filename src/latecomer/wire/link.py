@@ -24,10 +24,18 @@ import msgspec
 from latecomer.messages.link import (
     FRAME_MAX,
     Advertise,
+    Compare,
+    Compared,
+    Keeping,
     LinkMessage,
     Publication,
+    Request,
+    Response,
+    ResponseEnd,
     Retained,
     Sharing,
+    StoreAdvertise,
+    StoreWithdraw,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -35,9 +43,20 @@ from latecomer.messages.link import (
 from latecomer.model.content import MAX_CONSTRAINTS, MAX_TEXT
 from latecomer.model.errors import LatecomerError, ProtocolError
 from latecomer.model.filters import Filter
-from latecomer.model.topics import check_topic
+from latecomer.model.history import Query
+from latecomer.model.ids import NAME_MAX, BrokerId
+from latecomer.model.topics import check_filter, check_topic
 
 HEADER = 4
+PATH_MAX = 64
+"""Brokers on the way of a request."""
+OWED_MAX = 10_000
+"""Origins whose newest event an answer must reflect."""
+TOPICS_MAX = 10_000
+"""Topic classes of one store."""
+SLICES_MAX = 100_000
+PROBLEM_MAX = 300
+"""Characters: a problem is one sentence."""
 
 REASON_MAX = 300
 """Characters of a reason: it quotes what the peer sent, which may be long."""
@@ -177,6 +196,80 @@ def _check_sharing(message: Sharing) -> None:
     _check_filters(tuple(filter for _, filter, _ in message.entries))
 
 
+# --- stores ---------------------------------------------------------------------------------------
+
+
+def _check_store_advertise(message: StoreAdvertise) -> None:
+    for topics, _ in message.entries:
+        check_filter(topics)
+
+
+def _check_store_withdraw(message: StoreWithdraw) -> None:
+    for topics in message.topics:
+        check_filter(topics)
+
+
+def _check_request(message: Request) -> None:
+    _check_path(message.path)
+    check_filter(message.topics)
+    _check_query(message.query)
+    if len(message.store) > NAME_MAX:  # no `Name`, because it may be empty
+        raise ProtocolError(f"the name of a broker has at most {NAME_MAX} characters, not {len(message.store)}")
+    if len(message.owed) > OWED_MAX:
+        raise ProtocolError(f"a request names at most {OWED_MAX} events that are owed, not {len(message.owed)}")
+
+
+def _check_query(query: Query) -> None:
+    _check_filters((query.filter,))
+    if query.until_us and query.since_us > query.until_us:
+        raise ProtocolError(f"a query until {query.until_us} cannot begin later, at {query.since_us}")
+    if query.last and query.after is not None:
+        raise ProtocolError("a query asks for the last events or for those after one of them, not for both")
+
+
+def _check_path(path: tuple[BrokerId, ...]) -> None:
+    """Whoever forwards along it would otherwise send in circles, or to nobody."""
+    if not 1 <= len(path) <= PATH_MAX:
+        raise ProtocolError(f"a path has 1 to {PATH_MAX} brokers, not {len(path)}")
+    if len(dict.fromkeys(path)) < len(path):
+        raise ProtocolError("a path leads to each broker once; this one comes back to one it has passed")
+
+
+def _check_response(message: Response) -> None:
+    _check_path(message.path)
+    if len(message.left_us) != len(message.events):
+        raise ProtocolError(f"{len(message.events)} events came with {len(message.left_us)} times that they have left")
+    for event in message.events:
+        _check_topic(event.topic)
+
+
+def _check_response_end(message: ResponseEnd) -> None:
+    _check_path(message.path)
+    _check_problem(message.problem)
+
+
+def _check_problem(problem: str) -> None:
+    if len(problem) > PROBLEM_MAX:
+        raise ProtocolError(f"a problem is told in at most {PROBLEM_MAX} characters, not {len(problem)}")
+
+
+def _check_keeping(message: Keeping) -> None:
+    if len(message.topics) > TOPICS_MAX:
+        raise ProtocolError(f"a store keeps at most {TOPICS_MAX} topic classes, not {len(message.topics)}")
+    for topics in message.topics:
+        check_filter(topics)
+
+
+def _check_compare(message: Compare) -> None:
+    check_filter(message.topics)
+
+
+def _check_compared(message: Compared) -> None:
+    if len(message.slices) > SLICES_MAX:
+        raise ProtocolError(f"stores compare at most {SLICES_MAX} slices at once, not {len(message.slices)}")
+    _check_problem(message.problem)
+
+
 _CHECKS: dict[type, Callable[[Any], None]] = {
     Subscribe: _check_told,
     Unsubscribe: _check_told,
@@ -185,5 +278,13 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     Publication: _check_publication,
     Retained: _check_retained,
     Sharing: _check_sharing,
+    StoreAdvertise: _check_store_advertise,
+    StoreWithdraw: _check_store_withdraw,
+    Request: _check_request,
+    Response: _check_response,
+    ResponseEnd: _check_response_end,
+    Keeping: _check_keeping,
+    Compare: _check_compare,
+    Compared: _check_compared,
 }
 """What the types of the fields do not say."""

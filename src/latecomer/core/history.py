@@ -1,0 +1,124 @@
+"""The past of the network, wired: tables of stores, the own store, requests and answers, replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from latecomer.core.advertisements import Advertisements
+from latecomer.core.carriage import Carriage
+from latecomer.core.clients import Clients, Disk
+from latecomer.core.events import Events
+from latecomer.core.inputs import Found, Requested, StoreAssigned, StoreBlocked, StoreTrimmed, Surveyed
+from latecomer.core.interest import Interest
+from latecomer.core.membership import Membership
+from latecomer.core.neighbours import Neighbours
+from latecomer.core.orders import Orders
+from latecomer.core.replicas import Replicas
+from latecomer.core.retrieval import Retrieval
+from latecomer.core.session.limits import Access
+from latecomer.core.settings import BrokerSettings
+from latecomer.core.settling import Settling
+from latecomer.core.store import Store
+from latecomer.messages.link import (
+    Compare,
+    Compared,
+    Credit,
+    Keeping,
+    Request,
+    Response,
+    ResponseEnd,
+    Settled,
+    StoreAdvertise,
+    StoreWithdraw,
+)
+from latecomer.model.ids import BrokerId, Instant
+
+
+class History:
+    """What a broker does for those who come late."""
+
+    def __init__(
+        self,
+        broker: BrokerId,
+        settings: BrokerSettings,
+        orders: Orders,
+        neighbours: Neighbours,
+        interest: Interest,
+        membership: Membership,
+        clients: Clients,
+        events: Events,
+        advertisements: Advertisements,
+        settling: Settling,
+        access: Access,
+    ) -> None:
+        self.advertisements = advertisements
+        self.settling = settling
+        self.carriage = carriage = Carriage(broker, neighbours, interest, advertisements)
+        self.store = Store(
+            broker,
+            settings,
+            orders,
+            clients,
+            advertisements,
+            access,
+            events.has,
+            lambda: settling.settled,
+            carriage.respond,
+            lambda: self.replicas.keeps(),
+        )
+        self.retrieval = Retrieval(broker, orders, interest, advertisements, carriage)
+        carriage.serve, carriage.credited = self.store.serve, self.store.on_credit
+        carriage.taken, carriage.ended = self.retrieval.on_response, self.retrieval.on_end
+        self.replicas = Replicas(
+            broker, settings, orders, neighbours, interest, membership, settling, self.store, self.retrieval
+        )
+
+    def recover(self, disk: Disk) -> None:
+        self.store.recover(disk)
+
+    def settled(self) -> None:
+        """Everything that was published before this tree has arrived."""
+        self.store.begin_waiting()
+        self.replicas.settled()
+
+    def tree_ready(self) -> None:
+        self.retrieval.tree_ready()
+
+    def tree_lost(self) -> None:
+        self.settling.tree_lost()
+        self.store.tree_lost()
+        self.replicas.tree_lost()
+        self.retrieval.tree_lost()
+
+    def woken(self) -> None:
+        self.store.woken()
+        self.retrieval.woken()
+        self.replicas.woken()
+
+    def dues(self) -> tuple[Instant | None, ...]:
+        return (self.store.alive_due, self.retrieval.due, self.replicas.due, self.replicas.round_due)
+
+    def inputs(self) -> dict[type, Callable[[Any], None]]:
+        return {
+            StoreAssigned: self.store.on_assigned,
+            StoreTrimmed: self.store.on_trimmed,
+            StoreBlocked: self.store.on_blocked,
+            Found: self.store.on_found,
+            Surveyed: self.replicas.on_surveyed,
+            Requested: self.retrieval.on_requested,
+        }
+
+    def frames(self) -> dict[type, Callable[[BrokerId, Any], None]]:
+        return {
+            StoreAdvertise: self.advertisements.on_advertise,
+            StoreWithdraw: self.advertisements.on_withdraw,
+            Settled: self.settling.on_settled,
+            Request: self.carriage.on_request,
+            Response: self.carriage.on_response,
+            ResponseEnd: self.carriage.on_response,
+            Credit: self.carriage.on_credit,
+            Keeping: self.replicas.on_keeping,
+            Compare: self.replicas.on_compare,
+            Compared: self.replicas.on_compared,
+        }

@@ -1,0 +1,443 @@
+"""Replicas: stores that keep the same topics compare what they have, and fetch what they lack.
+
+Every store floods its *word*: which topic classes it keeps, and since when it has everything of them. In a *round* a
+store goes through the others that keep some of the same, nearest first. With each it compares hours, then ten-second
+slices of the hours that differ, and asks for the slices that differ by a request directed at that store; what it has
+already is not kept twice. An event that any of them has is in the end in all of them (anti-entropy), whatever made
+the difference.
+
+A store that begins, or comes back, goes through one round before it advertises: it never answers for a time that
+others know better. Later it does a round with everybody whenever the tree has changed and settled, and every
+`replica_us` one with its successor in the ring of those who keep the same, which is enough to spread anything to all
+of them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from latecomer.core.effects import Survey
+from latecomer.core.inputs import Surveyed
+from latecomer.core.interest import Interest
+from latecomer.core.membership import Membership
+from latecomer.core.neighbours import Neighbours
+from latecomer.core.orders import Orders
+from latecomer.core.retrieval import Inquiry, Retrieval
+from latecomer.core.settings import BrokerSettings
+from latecomer.core.settling import Settling
+from latecomer.core.store import REPLICA, Store
+from latecomer.messages.link import Compare, Compared, Keeping
+from latecomer.model.event import Event
+from latecomer.model.filters import Filter
+from latecomer.model.history import Outcome, Query, Slice
+from latecomer.model.ids import NUMBER_MAX, BrokerId, Instant
+from latecomer.model.topics import topic_covers
+
+SECOND_US = 1_000_000
+HOUR_US, SLICE_US = 3600 * SECOND_US, 10 * SECOND_US
+AHEAD_US = 24 * HOUR_US
+"""Clocks that are ahead of ours by more than this stamp events that no round looks at."""
+PATIENCE_US = 30 * SECOND_US
+"""How long another store may take over one step of a round."""
+GATHER_US = 5 * SECOND_US
+"""How long a store that begins waits for brokers it knows of and does not see."""
+PULLED_MAX = 65_536
+SURVEYS_MAX = 1024
+"""Comparisons that others may have under way with us."""
+
+
+@dataclass(slots=True)
+class Task:
+    """One other store, and one set of topics that both keep."""
+
+    store: BrokerId
+    topics: str
+    mine: str
+    """Our class that they belong to."""
+    since_us: int
+    until_us: int
+    width_us: int
+    ours: tuple[Slice, ...] | None = None
+    theirs: tuple[Slice, ...] | None = None
+    hours: deque[int] = field(default_factory=deque)
+    """Hours that differ and were not looked into."""
+    ranges: deque[tuple[int, int]] = field(default_factory=deque)
+    inquiry: Inquiry | None = None
+    number: int = 0
+    heard_at: Instant = 0
+
+
+@dataclass(slots=True)
+class Replicas:
+    """What this broker's store knows of the others, and does about it."""
+
+    broker: BrokerId
+    settings: BrokerSettings
+    orders: Orders
+    neighbours: Neighbours
+    interest: Interest
+    membership: Membership
+    settling: Settling
+    store: Store
+    retrieval: Retrieval
+    words: dict[BrokerId, Keeping] = field(default_factory=dict)
+    """The last word of every other broker that keeps, or kept, anything."""
+    number: int = 0
+    said: Keeping | None = None
+    begun_at: Instant = 0
+    filling: bool = False
+    """The store does not answer yet for all that it keeps."""
+    tasks: deque[Task] = field(default_factory=deque)
+    task: Task | None = None
+    failed: dict[str, None] = field(default_factory=dict)
+    """Our classes of which some other store could not be compared in this round."""
+    full: bool = False
+    """This round goes through everybody."""
+    due: Instant | None = None
+    round_due: Instant | None = None
+    numbers: int = 0
+    surveys: dict[int, Callable[[Surveyed], None]] = field(default_factory=dict)
+    pulled: OrderedDict[tuple[BrokerId, str, int], tuple[int, int]] = field(default_factory=OrderedDict)
+    """Slices of others as they were when we fetched them: what is the same as then has nothing new for us."""
+    fetched: int = 0
+    rounds: int = 0
+
+    # -- words -----------------------------------------------------------------------------------------------------
+
+    def greet(self, peer: BrokerId) -> None:
+        """A link session began: tell all that is known."""
+        if self.number:
+            self.neighbours.send(peer, self._word())
+        for word in self.words.values():
+            self.neighbours.send(peer, word)
+
+    def on_keeping(self, peer: BrokerId, word: Keeping) -> None:
+        known = self.words.get(word.broker)
+        if word.broker == self.broker or (known is not None and (word.boot, word.number) <= (known.boot, known.number)):
+            return
+        if known is None and len(self.words) >= self.settings.brokers_max:
+            self.neighbours.reject(peer, f"it tells of more than {self.settings.brokers_max} stores")
+            return
+        self.words[word.broker] = word
+        for other in self.neighbours.up():
+            if other != peer:
+                self.neighbours.send(other, word)
+        if self.filling and self.task is None:
+            self.begin(full=True)
+
+    def _word(self) -> Keeping:
+        rows = self.store.rows
+        since_us = max((_complete_since(row.since_us, row.gaps) for row in rows.values()), default=0)
+        return Keeping(self.broker, self.orders.boot, self.number, tuple(rows), since_us, self.filling)
+
+    def _speak(self) -> None:
+        """Tell everybody, if there is news."""
+        before = self.said
+        self.number += 1
+        word = self.said = self._word()
+        if before is not None and msgspec.structs.replace(before, number=word.number) == word:
+            return
+        for peer in self.neighbours.up():
+            self.neighbours.send(peer, word)
+
+    # -- rounds ----------------------------------------------------------------------------------------------------
+
+    def keeps(self) -> None:
+        """The store keeps other topics, or may have missed something."""
+        own = self.store.advertisements.own
+        if not self.filling and any(name not in own for name in self.store.rows):
+            self.filling = True
+            self.begun_at = self.orders.now
+        self._speak()
+        self.begin(full=True)
+
+    def settled(self) -> None:
+        """Everything that was published before this tree has arrived."""
+        self.begin(full=True)
+
+    def tree_lost(self) -> None:
+        """Whatever was asked is lost; `settled` begins anew."""
+        self.tasks.clear()
+        self.task = None
+
+    def begin(self, *, full: bool) -> None:
+        """Begin a round, if one is due and possible."""
+        if not self.store.rows or not self.settling.settled:
+            return
+        if self.filling and not self._gathered():
+            self._watch(self.begun_at + GATHER_US)
+            return
+        self._drop_task()
+        self.failed.clear()
+        self.full = full
+        self.rounds += 1
+        self.tasks = deque(self._tasks(full))
+        self.round_due = self.orders.wake(self.orders.now + self.settings.replica_us)
+        self._next()
+
+    def _gathered(self) -> bool:
+        """Whether everybody who may have something for us is there, or has been waited for long enough."""
+        if self.orders.now - self.begun_at >= GATHER_US or not self.neighbours.links:
+            return True
+        return not self.membership.uncharted and not self.membership.link_states.absent_since
+
+    def _tasks(self, full: bool) -> list[Task]:
+        tree = self.interest.tree
+        assert tree is not None
+        since_us = self.store.kept_from_us - self.store.kept_from_us % HOUR_US
+        until_us = self.orders.now + AHEAD_US
+        until_us -= until_us % HOUR_US
+        tasks = []
+        for mine in self.store.rows:
+            others = [
+                (word.broker, theirs if topic_covers(mine, theirs) else mine)
+                for word in self.words.values()
+                if word.broker in tree.parent
+                for theirs in word.topics
+                if topic_covers(theirs, mine) or topic_covers(mine, theirs)
+            ]
+            if not full and others:
+                ring = sorted(dict.fromkeys(broker for broker, _ in others))
+                successor = next((broker for broker in ring if broker > self.broker), ring[0])
+                others = [(broker, topics) for broker, topics in others if broker == successor]
+            tasks += [Task(broker, topics, mine, since_us, until_us, HOUR_US) for broker, topics in others]
+        tasks.sort(key=lambda task: (tree.hops(self.broker, task.store), task.store, task.topics))
+        return tasks
+
+    def _next(self) -> None:
+        """The next step of the round."""
+        if self.task is not None:
+            return
+        if not self.tasks:
+            self._finish()
+            return
+        self.task = self.tasks.popleft()
+        self._compare(self.task)
+
+    def _finish(self) -> None:
+        """The round is over: we have all that the others had."""
+        if not self.full:
+            return
+        tree = self.interest.tree
+        assert tree is not None
+        for name in self.store.rows:
+            complete = [
+                word.since_us
+                for word in self.words.values()
+                if not word.filling
+                and word.broker in tree.parent
+                and any(topic_covers(theirs, name) for theirs in word.topics)
+            ]
+            if complete and name not in self.failed:
+                self.store.filled(name, min(complete))
+        if self.filling:
+            self.filling = False
+            self.store.answer_for(list(self.store.rows))
+        self._speak()
+
+    def _drop_task(self) -> None:
+        task, self.task = self.task, None
+        self.tasks.clear()
+        if task is not None and task.inquiry is not None:
+            self.retrieval.cancel(task.inquiry)
+
+    def _give_up(self, task: Task) -> None:
+        """This store cannot be compared now; the round goes on without it."""
+        self.failed[task.mine] = None
+        if task.inquiry is not None:
+            self.retrieval.cancel(task.inquiry)
+        self.task = None
+        self._next()
+
+    # -- one task --------------------------------------------------------------------------------------------------
+
+    def _compare(self, task: Task) -> None:
+        """Ask for their slices and for ours."""
+        tree = self.interest.tree
+        assert tree is not None
+        task.ours = task.theirs = None
+        self.numbers += 1
+        task.number = self.numbers
+        task.heard_at = self.orders.now
+        self._watch(self.orders.now + PATIENCE_US)
+        self.surveys[task.number] = lambda fact: self._surveyed(task, fact)
+        span = (task.topics, task.since_us, task.until_us, task.width_us)
+        self.orders.effects.append(Survey(task.number, *span))
+        if task.store in tree.parent:
+            way = tree.next_hop(self.broker, task.store)
+            self.neighbours.send(way, Compare(self.broker, task.store, task.number, *span))
+
+    def _surveyed(self, task: Task, fact: Surveyed) -> None:
+        if self.task is not task or task.number != fact.token:
+            return
+        if fact.problem:
+            self._give_up(task)
+            return
+        task.ours = fact.slices
+        self._compared(task)
+
+    def on_compared(self, peer: BrokerId, frame: Compared) -> None:
+        if not self.interest.ready or not self._on_its_way(peer, frame.store, frame.to):
+            return
+        if frame.to != self.broker:
+            self._pass(frame.to, frame)
+            return
+        task = self.task
+        if task is None or task.store != frame.store or task.number != frame.number:
+            return
+        if frame.problem:
+            self._give_up(task)
+            return
+        task.theirs = frame.slices
+        self._compared(task)
+
+    def _compared(self, task: Task) -> None:
+        """Both sides have told: look closer at what differs, then fetch it."""
+        if task.ours is None or task.theirs is None:
+            return
+        ours = {part.start_us: part for part in task.ours}
+        differing = [part for part in task.theirs if ours.get(part.start_us) != part]
+        if task.width_us == HOUR_US:
+            task.hours.extend(part.start_us for part in differing)
+            task.width_us = SLICE_US
+        else:
+            for part in differing:
+                key = (task.store, task.topics, part.start_us)
+                if self.pulled.get(key) != (part.count, part.digest):
+                    self._remember(key, (part.count, part.digest))
+                    self._add_range(task, part.start_us)
+        self._advance(task)
+
+    @staticmethod
+    def _add_range(task: Task, start_us: int) -> None:
+        if task.ranges and task.ranges[-1][1] == start_us:
+            start, _ = task.ranges.pop()
+            task.ranges.append((start, start_us + SLICE_US))
+        else:
+            task.ranges.append((start_us, start_us + SLICE_US))
+
+    def _remember(self, key: tuple[BrokerId, str, int], value: tuple[int, int]) -> None:
+        self.pulled[key] = value
+        self.pulled.move_to_end(key)
+        while len(self.pulled) > PULLED_MAX:
+            self.pulled.popitem(last=False)
+
+    def _advance(self, task: Task) -> None:
+        if task.ranges:
+            self._fetch(task, *task.ranges.popleft())
+        elif task.hours:
+            task.since_us = task.hours.popleft()
+            task.until_us = task.since_us + HOUR_US
+            self._compare(task)
+        else:
+            self.task = None
+            self._next()
+
+    def _fetch(self, task: Task, since_us: int, until_us: int) -> None:
+        task.heard_at = self.orders.now
+        holder: list[Inquiry] = []
+
+        def take(events: Sequence[Event]) -> None:
+            task.heard_at = self.orders.now
+            self.fetched += len(events)
+            for event in events:
+                self.store.append(event)
+            if holder:
+                self.retrieval.more(holder[0])
+
+        def end(outcome: Outcome) -> None:
+            if self.task is not task:
+                return
+            task.inquiry = None
+            if outcome.stores:
+                self._advance(task)
+            else:
+                self.pulled.clear()  # it was not fetched after all
+                self._give_up(task)
+
+        query = Query(Filter(task.topics), since_us, until_us - 1)
+        inquiry = self.retrieval.ask(query, "", REPLICA, take, end, store=task.store)
+        holder.append(inquiry)
+        if inquiry.number in self.retrieval.inquiries and self.task is task:
+            task.inquiry = inquiry
+            if inquiry.busy:
+                self.retrieval.more(inquiry)
+
+    # -- for others ------------------------------------------------------------------------------------------------
+
+    def on_compare(self, peer: BrokerId, frame: Compare) -> None:
+        if not self.interest.ready or not self._on_its_way(peer, frame.from_broker, frame.store):
+            return
+        if frame.store != self.broker:
+            self._pass(frame.store, frame)
+            return
+        if len(self.surveys) >= SURVEYS_MAX:
+            self._pass(frame.from_broker, Compared(frame.from_broker, self.broker, frame.number, (), "busy"))
+            return
+        self.numbers += 1
+        version = self.settling.version
+
+        def tell(fact: Surveyed) -> None:
+            if self.settling.version == version:
+                answer = Compared(frame.from_broker, self.broker, frame.number, fact.slices, fact.problem)
+                self._pass(frame.from_broker, answer)
+
+        self.surveys[self.numbers] = tell
+        self.orders.effects.append(Survey(self.numbers, frame.topics, frame.since_us, frame.until_us, frame.width_us))
+
+    def on_surveyed(self, fact: Surveyed) -> None:
+        tell = self.surveys.pop(fact.token, None)
+        if tell is not None:
+            tell(fact)
+
+    def _on_its_way(self, peer: BrokerId, sender: BrokerId, receiver: BrokerId) -> bool:
+        """Bad input 24: it comes from the side of who sent it, and goes on to another."""
+        tree = self.interest.tree
+        assert tree is not None
+        if sender not in tree.parent or sender == self.broker or receiver not in tree.parent:
+            return False
+        good = tree.next_hop(self.broker, sender) == peer and receiver not in tree.path(sender, peer)
+        if not good:
+            self.neighbours.reject(peer, f"bad route between the stores of {sender} and {receiver}")
+        return good
+
+    def _pass(self, receiver: BrokerId, frame: Compare | Compared) -> None:
+        tree = self.interest.tree
+        assert tree is not None
+        if self.interest.ready and receiver in tree.parent and receiver != self.broker:
+            self.neighbours.send(tree.next_hop(self.broker, receiver), frame)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def _watch(self, at: Instant) -> None:
+        if self.due is None or at < self.due:
+            self.due = self.orders.wake(at)
+
+    def woken(self) -> None:
+        now = self.orders.now
+        if self.due is not None and self.due <= now:
+            self.due = None
+            if self.filling and self.task is None:
+                self.begin(full=True)
+            elif self.task is not None:
+                if now - self.task.heard_at >= PATIENCE_US:
+                    self._give_up(self.task)
+                if self.task is not None:
+                    self._watch(self.task.heard_at + PATIENCE_US)
+        if self.round_due is not None and self.round_due <= now:
+            self.round_due = None
+            if self.task is None:
+                self.begin(full=self.filling)
+            else:
+                self.round_due = self.orders.wake(now + self.settings.replica_us)
+
+
+def _complete_since(since_us: int, gaps: tuple[tuple[int, int], ...]) -> int:
+    """From when on nothing is missing."""
+    for _, end_us in gaps:
+        since_us = max(since_us, end_us or NUMBER_MAX)
+    return since_us

@@ -1,0 +1,404 @@
+"""The store of a broker: what it keeps, how complete that is, and the answers it is giving (*storing* §III).
+
+A store is a subscriber of its topic classes like any other: what it is owed it gets once and in order, and an event
+is reported done only when it is safely kept. Requests are answered by looking up one page after the other, as far as
+the asking broker has given credit; nothing is kept for an answer but its place. A page sees everything that was kept
+before it was asked for, so an event that reached the store before the request is in the answer.
+
+Completeness. A store knows since when it has had everything of a class (`since_us`), what it has let go of since
+(`kept_from_us`) and the gaps in between: it was full, or away for so long that others no longer kept things for it.
+It says so in every answer, and `replicas` closes the gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from latecomer.core.advertisements import Advertisements
+from latecomer.core.clients import Clients, Disk
+from latecomer.core.effects import Append, Drop, Lookup, Put
+from latecomer.core.inputs import Found, StoreAssigned, StoreBlocked, StoreTrimmed
+from latecomer.core.orders import Orders
+from latecomer.core.session.limits import Access
+from latecomer.core.settings import BrokerSettings
+from latecomer.messages.link import Credit, Request, RequestId, Response, ResponseEnd
+from latecomer.model.errors import FilterError
+from latecomer.model.event import Event
+from latecomer.model.filters import Filter
+from latecomer.model.history import Query
+from latecomer.model.ids import BrokerId, EventId, Instant
+from latecomer.model.record import Kind
+from latecomer.model.topics import topic_covers
+
+STORE = "\0store"
+"""The subscriber that is the store: no client can have this name."""
+REPLICA = "\0replica"
+"""In whose name one store asks another: it may have everything."""
+RESPONSE_EVENTS, RESPONSE_BYTES = 256, 131_072
+"""In one response."""
+STREAMS_MAX = 1024
+"""Answers that a store gives at the same time; others wait."""
+ALIVE_US = 10_000_000
+"""How often a store writes down that it is there."""
+GAPS_MAX = 64
+
+
+class ClassRow(msgspec.Struct, frozen=True, array_like=True):
+    """A topic class as it stands on disk."""
+
+    since_us: int
+    """Everything published from here on has been kept, but for `gaps`."""
+    gaps: tuple[tuple[int, int], ...] = ()
+    """Stretches of which something may be missing, as (from, to); to 0: it goes on."""
+
+
+@dataclass(slots=True)
+class Stream:
+    """An answer that is being given."""
+
+    id: RequestId
+    path: tuple[BrokerId, ...]
+    topics: str
+    query: Query
+    """What is still to be looked up."""
+    asked: Query
+    user: str
+    client: str
+    credit: int
+    owed: tuple[EventId, ...] = ()
+    sent: int = 0
+    left: int = -1
+    """Events that may still be sent; -1: any number."""
+    count: int = 0
+    looking: int = 0
+    """Token of the lookup that is under way."""
+
+
+@dataclass(slots=True)
+class Store:
+    """What this broker keeps for others."""
+
+    broker: BrokerId
+    settings: BrokerSettings
+    orders: Orders
+    clients: Clients
+    advertisements: Advertisements
+    access: Access
+    has: Callable[[EventId], bool]
+    """Whether everything up to this event of its origin has arrived here, or never will."""
+    settled: Callable[[], bool]
+    respond: Callable[[Response | ResponseEnd], None]
+    keeps: Callable[[], None]
+    """Called when the store keeps other topics, or may have missed something: the others are to be asked."""
+    rows: dict[str, ClassRow] = field(default_factory=dict)
+    """The topic classes."""
+    kept_from_us: int = 0
+    blocked: bool = False
+    streams: dict[RequestId, Stream] = field(default_factory=dict)
+    waiting: dict[RequestId, Stream] = field(default_factory=dict)
+    """Asked, and not begun."""
+    lookups: dict[int, Stream] = field(default_factory=dict)
+    token: int = 0
+    alive_due: Instant | None = None
+    alive_us: int = 0
+    """When the store was last known to be there, before this start."""
+    recovered: dict[str, ClassRow] = field(default_factory=dict)
+    appended: int = 0
+    refused: int = 0
+    served: int = 0
+    served_hops: int = 0
+    replayed: int = 0
+
+    def recover(self, disk: Disk) -> None:
+        alive_us = disk.get("meta", {}).get("", {}).get("store_alive", 0)
+        assert isinstance(alive_us, int)
+        self.alive_us = alive_us
+        for name, row in disk.get("store", {}).get("", {}).items():
+            assert isinstance(row, ClassRow)
+            self.recovered[str(name)] = row
+
+    # -- what is kept ----------------------------------------------------------------------------------------------
+
+    def on_assigned(self, fact: StoreAssigned) -> None:
+        """Keep these classes from now on, and no others."""
+        self.kept_from_us = max(self.kept_from_us, fact.kept_from_us)
+        wanted = dict.fromkeys(fact.topics)
+        gone = [name for name in self.rows if name not in wanted]
+        for name in gone:
+            del self.rows[name]
+            self.orders.writes.append(Drop("store", "", name))
+            self._unsubscribe(name)
+            self.orders.note(Kind.NOT_KEEPING, filter=name)
+        self.advertisements.close(gone)
+        self._end_streams(gone)
+        for name in wanted:
+            if name not in self.rows:
+                self._begin(name)
+        for name in self.recovered:
+            if name not in self.rows:
+                self.orders.writes.append(Drop("store", "", name))
+        self.recovered = {}
+        if self.rows:
+            self._stay_alive()
+        self.keeps()
+
+    def _begin(self, name: str) -> None:
+        """Decision: what is published while a new store's subscription is still on its way passes it by, and *storing*
+        §III says nothing of it. `hold_us` is more than any such way takes: from then on the store has everything."""
+        now = self.orders.now
+        row = self.recovered.get(name)
+        if row is None:
+            row = ClassRow(now + self.settings.hold_us)
+        elif now - self.alive_us >= self.settings.forget_us // 2:
+            row = _with_gap(row, self.alive_us, now)  # the others have, or may have, stopped keeping things for us
+        self._keep_row(name, row)
+        filter = Filter(name)
+        self.clients.receivers[STORE] = self.take
+        self.clients.subscribers.setdefault(filter, {})[STORE] = None
+        self.clients.interested(filter)
+
+    def _unsubscribe(self, name: str) -> None:
+        filter = Filter(name)
+        subscribers = self.clients.subscribers[filter]
+        del subscribers[STORE]
+        if not subscribers:
+            del self.clients.subscribers[filter]
+        self.clients.uninterested(filter)
+
+    def _keep_row(self, name: str, row: ClassRow) -> None:
+        self.rows[name] = row
+        self.orders.writes.append(Put("store", "", name, row))
+
+    def _stay_alive(self) -> None:
+        now = self.orders.now
+        self.orders.writes.append(Put("meta", "", "store_alive", now))
+        self.alive_due = self.orders.wake(now + ALIVE_US)
+
+    def woken(self) -> None:
+        if self.alive_due is not None and self.alive_due <= self.orders.now:
+            self.alive_due = None
+            if self.rows:
+                self._stay_alive()
+
+    def answer_for(self, topics: list[str]) -> None:
+        """These are as complete as they can be: tell everybody."""
+        for name in topics:
+            if name not in self.advertisements.own:
+                self.orders.note(Kind.KEEPING, filter=name)
+        self.advertisements.open(topics)
+
+    def filled(self, name: str, since_us: int) -> None:
+        """Another store had everything of a class since then, and now so have we."""
+        row = self.rows.get(name)
+        if row is None:
+            return
+        gaps = tuple(gap for gap in row.gaps if gap[1] == 0 or gap[0] < since_us)
+        self._keep_row(name, ClassRow(min(row.since_us, max(since_us, 1)), gaps))
+
+    def take(self, event: Event, hops: int) -> None:
+        """An event that belongs into the store."""
+        if event.id.epoch == 0:
+            return  # a run has no identities; publishers' brokers stop using them when they hear of the store
+        if self.blocked:
+            self.refused += 1
+            self.orders.note(Kind.DROPPED, topic=event.topic, event=str(event.id), detail="the store is full")
+            return
+        self.append(event)
+        if self.waiting:
+            self.begin_waiting()
+
+    def append(self, event: Event) -> None:
+        self.appended += 1
+        self.orders.writes.append(Append(event))
+
+    def on_trimmed(self, fact: StoreTrimmed) -> None:
+        self.kept_from_us = max(self.kept_from_us, fact.kept_from_us)
+        for name, row in list(self.rows.items()):
+            gaps = tuple(gap for gap in row.gaps if gap[1] == 0 or gap[1] >= self.kept_from_us)
+            if gaps != row.gaps:
+                self._keep_row(name, ClassRow(row.since_us, gaps))
+
+    def on_blocked(self, fact: StoreBlocked) -> None:
+        """Bad input 13, for stores: refuse what is new, serve what is old, say so."""
+        if fact.blocked == self.blocked:
+            return
+        self.blocked = fact.blocked
+        now = self.orders.now
+        for name, row in list(self.rows.items()):
+            if fact.blocked:
+                row = _with_gap(row, fact.since_us or now, 0)
+            else:
+                row = ClassRow(row.since_us, tuple((start, end or now) for start, end in row.gaps))
+            self._keep_row(name, row)
+        if not fact.blocked:
+            self.keeps()
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def serve(self, request: Request) -> None:
+        """Answer a request that has found its way here."""
+        query = request.query
+        stream = Stream(
+            request.id,
+            request.path,
+            request.topics,
+            query,
+            query,
+            request.user,
+            request.client,
+            request.credit,
+            request.owed,
+            left=query.last or -1,
+        )
+        if not self._keeps(stream):
+            self._end(stream, f"{self.broker} does not keep {request.topics}"[:200])
+        elif not self._permits(stream):
+            self._end(stream)  # bad input 16: no hint of what there is
+        else:
+            self.waiting[stream.id] = stream
+            self.begin_waiting()
+
+    def _keeps(self, stream: Stream) -> bool:
+        if stream.client == REPLICA:
+            return any(topic_covers(name, stream.query.filter.topic) for name in self.rows)
+        return stream.topics in self.advertisements.own
+
+    def _permits(self, stream: Stream) -> bool:
+        return stream.client == REPLICA or self.access.may_request(
+            stream.user, stream.client, stream.query.filter.topic
+        )
+
+    def begin_waiting(self) -> None:
+        """Begin the answers that need wait no longer."""
+        for stream in list(self.waiting.values()):
+            if len(self.streams) >= STREAMS_MAX:
+                return
+            if stream.client == REPLICA or (self.settled() and all(self.has(id) for id in stream.owed)):
+                del self.waiting[stream.id]
+                self.streams[stream.id] = stream
+                self._look(stream)
+
+    def on_credit(self, frame: Credit) -> None:
+        stream = self.streams.get(frame.id) or self.waiting.get(frame.id)
+        if stream is None:
+            return
+        if frame.credit == 0:
+            self._drop(stream)
+            self.begin_waiting()
+            return
+        stream.credit = max(stream.credit, frame.credit)
+        if frame.id in self.streams:
+            self._look(stream)
+
+    def _look(self, stream: Stream) -> None:
+        if stream.looking or stream.sent >= stream.credit:
+            return
+        self.token += 1
+        stream.looking = self.token
+        self.lookups[self.token] = stream
+        self.orders.effects.append(Lookup(self.token, stream.query, RESPONSE_EVENTS, RESPONSE_BYTES))
+
+    def on_found(self, fact: Found) -> None:
+        stream = self.lookups.pop(fact.token, None)
+        if stream is None or self.streams.get(stream.id) is not stream:
+            return
+        stream.looking = 0
+        if fact.problem:
+            self._end(stream, fact.problem)
+            return
+        events, page = fact.page.events, fact.page
+        if stream.left >= 0:
+            events = events[: stream.left]
+            stream.left -= len(events)
+        if stream.client != REPLICA and not self.access.open_to_all:
+            may = self.access.may_receive_past
+            events = tuple(event for event in events if may(stream.user, stream.client, event.topic))
+        if events or page.next is not None:
+            now = self.orders.now
+            left = tuple(max(1, event.expires_us - now) if event.expires_us else 0 for event in events)
+            stream.count += len(events)
+            stream.sent += 1
+            self.replayed += len(events)
+            self.respond(Response(stream.id, stream.path, self.broker, events, left, page.next))
+        if page.next is None or stream.left == 0:
+            self._end(stream)
+            return
+        query = stream.query
+        stream.query = Query(query.filter, query.since_us, query.until_us, 0, page.next)
+        self._look(stream)
+
+    def _end(self, stream: Stream, problem: str = "") -> None:
+        self._drop(stream)
+        hops = len(stream.path)
+        from_us, incomplete = self.completeness(stream.topics, stream.asked)
+        final = not problem  # what the store has been asked, it has answered
+        problem = problem or incomplete
+        if stream.client != REPLICA:
+            self.served += 1
+            self.served_hops += hops
+            peer = stream.path[0] if stream.path else self.broker
+            filter = str(stream.asked.filter)
+            self.orders.note(
+                Kind.SERVED,
+                client=stream.client,
+                filter=filter,
+                peer=peer,
+                hops=hops,
+                count=stream.count,
+                detail=problem,
+            )
+        self.respond(ResponseEnd(stream.id, stream.path, self.broker, hops, from_us, not problem, problem, final))
+        if self.waiting:
+            self.begin_waiting()
+
+    def completeness(self, topics: str, query: Query) -> tuple[int, str]:
+        """From when on an answer has everything, and what is missing in it, in words."""
+        row = self.rows.get(topics)
+        if row is None:
+            return query.since_us, ""
+        floor = max(row.since_us, self.kept_from_us)
+        from_us = max(query.since_us, floor)
+        until = query.until_us or self.orders.now
+        if query.since_us and query.since_us < floor and until >= query.since_us and not query.last:
+            return from_us, "the store does not reach back so far"
+        for start, end in row.gaps:
+            if start <= until and (end == 0 or end >= from_us):
+                return from_us, "the store may have missed something: it was full, or away"
+        return from_us, ""
+
+    def _drop(self, stream: Stream) -> None:
+        self.streams.pop(stream.id, None)
+        self.waiting.pop(stream.id, None)
+        if stream.looking:
+            self.lookups.pop(stream.looking, None)
+
+    def _end_streams(self, topics: list[str]) -> None:
+        gone = [s for s in (*self.streams.values(), *self.waiting.values()) if s.topics in topics]
+        for stream in gone:
+            self._end(stream, f"{self.broker} no longer keeps {stream.topics}"[:200])
+
+    def tree_lost(self) -> None:
+        """Whoever asked will ask again, in another tree."""
+        self.streams.clear()
+        self.waiting.clear()
+        self.lookups.clear()
+
+
+def _with_gap(row: ClassRow, start: int, end: int) -> ClassRow:
+    gaps = (*row.gaps, (start, end))
+    if len(gaps) > GAPS_MAX:
+        (start, _), (_, end), *rest = gaps
+        gaps = ((start, end), *rest)
+    return ClassRow(row.since_us, gaps)
+
+
+def store_problem(topics: str) -> str | None:
+    """Why a broker cannot keep a topic class, if so."""
+    try:
+        Filter(topics)
+    except FilterError as error:
+        return error.problem
+    return "topics that begin with $ are not kept" if topics.startswith("$") else None

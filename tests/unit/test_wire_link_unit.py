@@ -43,7 +43,6 @@ from latecomer.sim.transcript import CHATTER, message_line, message_name, messag
 from latecomer.wire import link as wire
 from latecomer.wire.link import (
     HEADER,
-    OWED_MAX,
     PATH_MAX,
     PROBLEM_MAX,
     REASON_MAX,
@@ -192,10 +191,6 @@ STORES_REFUSED: dict[str, tuple[LinkMessage, str]] = {
         "a content filter has at most",
     ),
     "the name of a store": (request(store="x" * (NAME_MAX + 1)), f"at most {NAME_MAX} characters, not {NAME_MAX + 1}"),
-    "much owed": (
-        request(owed=(EVENT.id,) * (OWED_MAX + 1)),
-        f"at most {OWED_MAX} events that are owed, not {OWED_MAX + 1}",
-    ),
     "no life": (response(EVENT, EVENT, left=(0,)), "2 events came with 1 times"),
     "more lives": (response(EVENT, left=(0, 0)), "1 events came with 2 times"),
     "a topic with a wildcard": (response(EVENT, msgspec.structs.replace(EVENT, topic="a/#")), "the wildcard '#'"),
@@ -246,7 +241,7 @@ def test_a_path_leads_somewhere_and_never_in_circles(make: Any) -> None:
     [
         request(query=Query(Filter("a"), 5, 5)),
         request(query=Query(Filter("a"), 6, 0)),
-        request(query=Query(Filter("a"), after=KEY), store="x" * NAME_MAX, owed=(EVENT.id,) * OWED_MAX),
+        request(query=Query(Filter("a"), after=KEY), store="x" * NAME_MAX),
         response(),
         response_end(problem="x" * PROBLEM_MAX),
         StoreAdvertise(()),
@@ -408,9 +403,7 @@ WORDS: dict[str, LinkMessage] = {
     "request 4.7/1 a/b in a/# until -0.000001 last 9 for A by 4": request(
         query=Query(Filter("a/b"), 0, 999_999, 9), topics="a/#", client="A"
     ),
-    "request 4.7/1 a after 1.1.1 with 1.1.1 2.1.5 at 2 by 4": request(
-        query=Query(Filter("a"), after=KEY), owed=(EVENT.id, EventId("2", 1, 5)), store="2"
-    ),
+    "request 4.7/1 a after 1.1.1 at 2 by 4": request(query=Query(Filter("a"), after=KEY), store="2"),
     "response 4.7/1 2 events by 4 3": response(EVENT, EVENT, path=("4", "3")),
     "response 4.7/1 1 event by 4": response(EVENT),
     "response-end 4.7/1 complete, 1 hop": response_end(),

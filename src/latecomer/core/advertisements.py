@@ -96,6 +96,8 @@ class Advertisements:
 
     def completed(self, peer: BrokerId) -> None:
         """A neighbour has told us everything for this tree."""
+        if self._too_far(peer, self.heard[peer].values()):
+            return
         self.speaking[peer] = None
         self._heard(peer, list(self.heard[peer]))
 
@@ -120,12 +122,15 @@ class Advertisements:
             self.reject(peer, f"it tells of more than {self.filters_max} topic classes, which core.filters_max allows")
             return
         heard.update(frame.entries)
-        if peer in self.speaking:
-            far = [hops for _, hops in frame.entries if hops >= self.size]
-            if far:  # bad input 25: what cannot be is not believed
-                self.reject(peer, f"it tells of a store {far[0]} hops away among {self.size} brokers")
-                return
+        if peer in self.speaking and not self._too_far(peer, [hops for _, hops in frame.entries]):
             self._heard(peer, [name for name, _ in frame.entries])
+
+    def _too_far(self, peer: BrokerId, distances: Iterable[int]) -> bool:
+        """Bad input 25: what cannot be is not believed."""
+        farthest = max(distances, default=0)
+        if farthest >= self.size > 1:
+            self.reject(peer, f"it tells of a store {farthest} hops away among {self.size} brokers")
+        return farthest >= self.size > 1
 
     def on_withdraw(self, peer: BrokerId, frame: StoreWithdraw) -> None:
         heard = self.heard[peer]
@@ -195,18 +200,16 @@ class Advertisements:
     # -- questions -------------------------------------------------------------------------------------------------
 
     def way(self, name: str, came_from: BrokerId | None = None, attempt: int = 0) -> BrokerId | None:
-        """Where a request for a class goes next: equal entries in turn. `attempt` > 0: the nearest did not answer, so
-        any other offer will do (bad input 25: a false advertisement hides no store)."""
-        if attempt:
-            offers = self._offers(name)
-            ways = [way for way in sorted(offers, key=lambda way: offers[way]) if way != came_from]
-            return ways[attempt % len(ways)] if ways else None
+        """Where a request for a class goes next: equal entries in turn. `attempt` > 0, or who sent it here is the only
+        nearest: the nearest did not answer, so any other offer will do (bad input 25)."""
         entry = self.table.get(name)
         if entry is None:
             return None
         ways = [way for way in entry.ways if way != came_from]
-        if not ways:
-            return None
+        if attempt or not ways:
+            offers = self._offers(name)
+            ways = [way for way in sorted(offers, key=lambda way: offers[way]) if way != came_from]
+            return ways[attempt % len(ways)] if ways else None
         turn = self._turns[name] = self._turns.get(name, -1) + 1
         return ways[turn % len(ways)]
 
@@ -224,6 +227,10 @@ class Advertisements:
                 topic_covers(other, name) and not (topic_covers(name, other) and name <= other) for other in some
             )
         )
+
+    def whole(self, topic_filter: str) -> bool:
+        """Whether there is a class that holds all of what matches a topic filter."""
+        return any(topic_covers(name, topic_filter) for name in self.table)
 
     def stored(self, topic: str) -> bool:
         """Whether some store in the network keeps a topic."""

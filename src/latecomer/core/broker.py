@@ -52,8 +52,10 @@ from latecomer.core.retained import RetainedMessages
 from latecomer.core.routes import Routes
 from latecomer.core.runs import Runs
 from latecomer.core.session.delivery import Deliveries
+from latecomer.core.session.holding import Holding
 from latecomer.core.session.limits import Access, Anything, SessionLimits
 from latecomer.core.session.publishing import Publishing
+from latecomer.core.session.recall import Recalls
 from latecomer.core.session.sessions import Sessions
 from latecomer.core.session.subscribing import Subscribing
 from latecomer.core.settings import BrokerSettings
@@ -179,7 +181,6 @@ class Broker:
             self.interest,
             self.membership,
             self.clients,
-            self.events,
             self.advertisements,
             settling,
             access,
@@ -214,8 +215,13 @@ class Broker:
         orders, clients, shares = self.orders, self.clients, self.shares
         deliveries = Deliveries(orders, limits, access, measure)
         publishing = Publishing(orders, limits, access, self.events)
-        subscribing = Subscribing(orders, limits, access, clients, shares, self.retained, deliveries)
-        return Sessions(orders, limits, access, durability, clients, shares, deliveries, publishing, subscribing)
+        retrieval = self.history.retrieval
+        holding = Holding(orders, limits, retrieval, deliveries)
+        recalls = Recalls(orders, access, retrieval, deliveries, holding, self.interest.changed)
+        subscribing = Subscribing(orders, limits, access, clients, shares, self.retained, deliveries, recalls)
+        return Sessions(
+            orders, limits, access, durability, clients, shares, deliveries, publishing, subscribing, recalls
+        )
 
     # -- the contract ----------------------------------------------------------------------------------------------
 
@@ -366,6 +372,9 @@ class Broker:
     def _adopted(self, tree: Tree) -> None:
         self.neighbours.void_events()
         self.advertisements.adopt(tree.peers(self.id), len(tree.parent))
+        apart_since, self.membership.link_states.apart_since = self.membership.link_states.apart_since, None
+        if apart_since is not None and self.orders.now - apart_since >= self.settings.forget_us // 2:
+            self.history.store.missed(apart_since)
         self.interest.adopt(tree)
 
     def _tree_ready(self) -> None:

@@ -40,8 +40,12 @@ class Carriage:
     ended: Callable[[ResponseEnd], None] = field(init=False)
 
     def on_request(self, peer: BrokerId, frame: Request) -> None:
-        if self.interest.ready and self._believes(peer, frame):
+        if self._current(peer) and self._believes(peer, frame):
             self.forward(frame, peer, 0)
+
+    def _current(self, peer: BrokerId) -> bool:
+        """Whether a neighbour's word belongs to our tree: on a link that is not in it, it comes late from another."""
+        return self.interest.ready and peer in self.interest.peers
 
     def _believes(self, peer: BrokerId, frame: Request) -> bool:
         """Bad input 24: the recorded path is the one way that the request can have come."""
@@ -88,7 +92,6 @@ class Carriage:
                     request.user,
                     request.client,
                     request.credit,
-                    request.owed,
                     request.store,
                 ),
             )
@@ -104,24 +107,19 @@ class Carriage:
             self.ended(frame)
 
     def on_response(self, peer: BrokerId, frame: Response | ResponseEnd) -> None:
-        if not self.interest.ready:
+        if not self._current(peer):
             return
-        tree, path = self.interest.tree, frame.path
+        tree, asker = self.interest.tree, frame.id.broker
         assert tree is not None
-        onward = path[-2] if len(path) > 1 else None
         if (
-            not path
-            or path[-1] != self.broker
-            or len(path) > PATH_MAX
+            asker not in tree.parent
+            or frame.path != tuple(tree.path(asker, self.broker))
             or frame.store not in tree.parent
             or frame.store == self.broker
             or tree.next_hop(self.broker, frame.store) != peer
-            or (onward is not None and (onward == peer or onward not in self.interest.peers))
+            or peer in frame.path
         ):
             self.neighbours.reject(peer, f"bad route of an answer to request {frame.id}")
-            return
-        if onward is None and frame.id.broker != self.broker:
-            self.neighbours.reject(peer, f"an answer to request {frame.id}, which is not ours")
             return
         self.respond(_shortened(frame))
 
@@ -135,7 +133,7 @@ class Carriage:
             self.neighbours.send(tree.next_hop(self.broker, frame.store), frame)
 
     def on_credit(self, peer: BrokerId, frame: Credit) -> None:
-        if not self.interest.ready:
+        if not self._current(peer):
             return
         tree = self.interest.tree
         assert tree is not None

@@ -132,6 +132,8 @@ class Events:
         id = self._next_id()
         stamp_us = self._stamp(orders.now)
         event = Event(id, fact.topic, fact.client, stamp_us, fact.reliable, fact.attributes, fact.payload)
+        if fact.lifetime_us:
+            event = with_expiry(event, orders.now + fact.lifetime_us)
         orders.note(Kind.PUBLISHED, client=fact.client, topic=fact.topic, event=str(event.id))
         self._entrust(event)
         if fact.reliable:
@@ -208,12 +210,6 @@ class Events:
             self.stamps_until = self.stamp_us + CLOCK_US
             self.orders.writes.append(Put("meta", "", "stamp", self.stamps_until))
         return self.stamp_us
-
-    def has(self, id: EventId) -> bool:
-        """Whether everything up to this event of its origin has been here, or will not come in this tree."""
-        if id.origin == self.broker or id.origin not in self.members:
-            return True
-        return self.seen.newest.get(id.origin, (0, 0)) >= (id.epoch, id.seq)
 
     def _entrust(self, event: Event) -> None:
         """From here on the network answers for the event."""

@@ -8,7 +8,6 @@ from typing import Any
 from latecomer.core.advertisements import Advertisements
 from latecomer.core.carriage import Carriage
 from latecomer.core.clients import Clients, Disk
-from latecomer.core.events import Events
 from latecomer.core.inputs import Found, Requested, StoreAssigned, StoreBlocked, StoreTrimmed, Surveyed
 from latecomer.core.interest import Interest
 from latecomer.core.membership import Membership
@@ -47,7 +46,6 @@ class History:
         interest: Interest,
         membership: Membership,
         clients: Clients,
-        events: Events,
         advertisements: Advertisements,
         settling: Settling,
         access: Access,
@@ -62,7 +60,6 @@ class History:
             clients,
             advertisements,
             access,
-            events.has,
             lambda: settling.settled,
             carriage.respond,
             lambda: self.replicas.keeps(),

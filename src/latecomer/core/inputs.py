@@ -93,6 +93,8 @@ class Published(msgspec.Struct, frozen=True):
     reliable: bool = True
     attributes: dict[str, Value] = {}
     payload: bytes = b""
+    lifetime_us: int = 0
+    """0: without end."""
 
 
 class Confirmed(msgspec.Struct, frozen=True):

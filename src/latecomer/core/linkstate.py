@@ -22,6 +22,10 @@ class LinkStateDatabase:
     """Those that nobody waits for any more, and which of their lives was the last; a newer one is news."""
     returned: list[BrokerId] = field(default_factory=list)
     """Those that were forgotten and are back."""
+    lost_since: dict[BrokerId, Instant] = field(default_factory=dict)
+    """Since when those that were forgotten had been away."""
+    apart_since: Instant | None = None
+    """Since when the one that had been away longest, of those who just came back, was away."""
     _seq: int = 0
 
     def remember(self, broker: BrokerId, now: Instant) -> None:
@@ -63,7 +67,9 @@ class LinkStateDatabase:
                 del self.forgotten[broker]
                 self.returned.append(broker)
             if broker in reachable:
-                self.absent_since.pop(broker, None)
+                since = self.absent_since.pop(broker, self.lost_since.pop(broker, None))
+                if since is not None and (self.apart_since is None or since < self.apart_since):
+                    self.apart_since = since
             elif broker not in self.forgotten:
                 self.absent_since.setdefault(broker, now)
 
@@ -80,6 +86,6 @@ class LinkStateDatabase:
         a state and others did not, they could never agree on a tree with that broker again."""
         gone = [broker for broker, since in self.absent_since.items() if now - since >= after_us]
         for broker in gone:
-            del self.absent_since[broker]
+            self.lost_since[broker] = self.absent_since.pop(broker)
             self.forgotten[broker] = self.states[broker].boot
         return gone

@@ -46,6 +46,8 @@ PATIENCE_US = 30 * SECOND_US
 GATHER_US = 5 * SECOND_US
 """How long a store that begins waits for brokers it knows of and does not see."""
 PULLED_MAX = 65_536
+WIDEST = 1_000_000
+"""Slices that a comparison may span; those without events are left out, and few have any."""
 SURVEYS_MAX = 1024
 """Comparisons that others may have under way with us."""
 
@@ -66,6 +68,8 @@ class Task:
     hours: deque[int] = field(default_factory=deque)
     """Hours that differ and were not looked into."""
     ranges: deque[tuple[int, int]] = field(default_factory=deque)
+    slices: dict[int, Slice] = field(default_factory=dict)
+    """Theirs that differ from ours, by beginning: those of `ranges`."""
     inquiry: Inquiry | None = None
     number: int = 0
     heard_at: Instant = 0
@@ -93,6 +97,8 @@ class Replicas:
     """The store does not answer yet for all that it keeps."""
     tasks: deque[Task] = field(default_factory=deque)
     task: Task | None = None
+    known: dict[BrokerId, Keeping] = field(default_factory=dict)
+    """The words as they were when this round began."""
     failed: dict[str, None] = field(default_factory=dict)
     """Our classes of which some other store could not be compared in this round."""
     full: bool = False
@@ -110,14 +116,18 @@ class Replicas:
 
     def greet(self, peer: BrokerId) -> None:
         """A link session began: tell all that is known."""
-        if self.number:
-            self.neighbours.send(peer, self._word())
+        if self.said is not None:
+            self.neighbours.send(peer, self.said)
         for word in self.words.values():
             self.neighbours.send(peer, word)
 
     def on_keeping(self, peer: BrokerId, word: Keeping) -> None:
         known = self.words.get(word.broker)
-        if word.broker == self.broker or (known is not None and (word.boot, word.number) <= (known.boot, known.number)):
+        if word.broker == self.broker:
+            if word.boot < self.orders.boot and self.said is None:
+                self._speak()  # what we said in an earlier life is no longer true
+            return
+        if known is not None and (word.boot, word.number) <= (known.boot, known.number):
             return
         if known is None and len(self.words) >= self.settings.brokers_max:
             self.neighbours.reject(peer, f"it tells of more than {self.settings.brokers_max} stores")
@@ -132,6 +142,7 @@ class Replicas:
     def _word(self) -> Keeping:
         rows = self.store.rows
         since_us = max((_complete_since(row.since_us, row.gaps) for row in rows.values()), default=0)
+        since_us = max(since_us, self.store.kept_from_us)
         return Keeping(self.broker, self.orders.boot, self.number, tuple(rows), since_us, self.filling)
 
     def _speak(self) -> None:
@@ -149,9 +160,10 @@ class Replicas:
     def keeps(self) -> None:
         """The store keeps other topics, or may have missed something."""
         own = self.store.advertisements.own
-        if not self.filling and any(name not in own for name in self.store.rows):
-            self.filling = True
+        filling = any(name not in own for name in self.store.rows)
+        if filling and not self.filling:
             self.begun_at = self.orders.now
+        self.filling = filling
         self._speak()
         self.begin(full=True)
 
@@ -166,12 +178,14 @@ class Replicas:
 
     def begin(self, *, full: bool) -> None:
         """Begin a round, if one is due and possible."""
-        if not self.store.rows or not self.settling.settled:
+        if not self.store.rows or self.store.blocked or not self.settling.settled:
             return
         if self.filling and not self._gathered():
             self._watch(self.begun_at + GATHER_US)
             return
         self._drop_task()
+        self._speak()
+        self.known = dict(self.words)
         self.failed.clear()
         self.full = full
         self.rounds += 1
@@ -195,7 +209,7 @@ class Replicas:
         for mine in self.store.rows:
             others = [
                 (word.broker, theirs if topic_covers(mine, theirs) else mine)
-                for word in self.words.values()
+                for word in self.known.values()
                 if word.broker in tree.parent
                 for theirs in word.topics
                 if topic_covers(theirs, mine) or topic_covers(mine, theirs)
@@ -227,7 +241,7 @@ class Replicas:
         for name in self.store.rows:
             complete = [
                 word.since_us
-                for word in self.words.values()
+                for word in self.known.values()
                 if not word.filling
                 and word.broker in tree.parent
                 and any(topic_covers(theirs, name) for theirs in word.topics)
@@ -281,7 +295,7 @@ class Replicas:
         self._compared(task)
 
     def on_compared(self, peer: BrokerId, frame: Compared) -> None:
-        if not self.interest.ready or not self._on_its_way(peer, frame.store, frame.to):
+        if not self._on_its_way(peer, frame.store, frame.to):
             return
         if frame.to != self.broker:
             self._pass(frame.to, frame)
@@ -300,7 +314,13 @@ class Replicas:
         if task.ours is None or task.theirs is None:
             return
         ours = {part.start_us: part for part in task.ours}
-        differing = [part for part in task.theirs if ours.get(part.start_us) != part]
+        differing = [
+            part
+            for part in task.theirs
+            if ours.get(part.start_us) != part
+            and task.since_us <= part.start_us < task.until_us
+            and part.start_us % task.width_us == 0
+        ]
         if task.width_us == HOUR_US:
             task.hours.extend(part.start_us for part in differing)
             task.width_us = SLICE_US
@@ -308,7 +328,7 @@ class Replicas:
             for part in differing:
                 key = (task.store, task.topics, part.start_us)
                 if self.pulled.get(key) != (part.count, part.digest):
-                    self._remember(key, (part.count, part.digest))
+                    task.slices[part.start_us] = part
                     self._add_range(task, part.start_us)
         self._advance(task)
 
@@ -320,9 +340,13 @@ class Replicas:
         else:
             task.ranges.append((start_us, start_us + SLICE_US))
 
-    def _remember(self, key: tuple[BrokerId, str, int], value: tuple[int, int]) -> None:
-        self.pulled[key] = value
-        self.pulled.move_to_end(key)
+    def _remember(self, task: Task, since_us: int, until_us: int) -> None:
+        """These slices have been fetched as they were."""
+        for start_us in range(since_us, until_us, SLICE_US):
+            part = task.slices.pop(start_us)
+            key = (task.store, task.topics, start_us)
+            self.pulled[key] = (part.count, part.digest)
+            self.pulled.move_to_end(key)
         while len(self.pulled) > PULLED_MAX:
             self.pulled.popitem(last=False)
 
@@ -354,9 +378,9 @@ class Replicas:
                 return
             task.inquiry = None
             if outcome.stores:
+                self._remember(task, since_us, until_us)
                 self._advance(task)
             else:
-                self.pulled.clear()  # it was not fetched after all
                 self._give_up(task)
 
         query = Query(Filter(task.topics), since_us, until_us - 1)
@@ -370,13 +394,16 @@ class Replicas:
     # -- for others ------------------------------------------------------------------------------------------------
 
     def on_compare(self, peer: BrokerId, frame: Compare) -> None:
-        if not self.interest.ready or not self._on_its_way(peer, frame.from_broker, frame.store):
+        if not self._on_its_way(peer, frame.from_broker, frame.store):
             return
         if frame.store != self.broker:
             self._pass(frame.store, frame)
             return
-        if len(self.surveys) >= SURVEYS_MAX:
-            self._pass(frame.from_broker, Compared(frame.from_broker, self.broker, frame.number, (), "busy"))
+        problem = "busy" if len(self.surveys) >= SURVEYS_MAX else "" if self.store.rows else "no store here"
+        if not problem and (frame.width_us < SLICE_US or frame.until_us - frame.since_us > WIDEST * frame.width_us):
+            problem = "too many slices"
+        if problem:
+            self._pass(frame.from_broker, Compared(frame.from_broker, self.broker, frame.number, (), problem))
             return
         self.numbers += 1
         version = self.settling.version
@@ -398,6 +425,8 @@ class Replicas:
         """Bad input 24: it comes from the side of who sent it, and goes on to another."""
         tree = self.interest.tree
         assert tree is not None
+        if not self.interest.ready or peer not in self.interest.peers:
+            return False  # it comes late, from another tree
         if sender not in tree.parent or sender == self.broker or receiver not in tree.parent:
             return False
         good = tree.next_hop(self.broker, sender) == peer and receiver not in tree.path(sender, peer)

@@ -14,7 +14,7 @@ answers are merged by place; an event that two classes hold comes once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from latecomer.core.advertisements import Advertisements
@@ -27,7 +27,7 @@ from latecomer.core.retained import with_expiry
 from latecomer.messages.link import Credit, Request, RequestId, Response, ResponseEnd
 from latecomer.model.event import Event
 from latecomer.model.history import Key, Outcome, Query, key_of
-from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
+from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Kind
 from latecomer.model.topics import topic_matches
 
@@ -74,7 +74,6 @@ class Inquiry:
     with, perhaps much later: until then at most a few batches more are called up."""
     end: Callable[[Outcome], None]
     """Called once, after the last events were taken *and* `more` was called for them; never after `cancel`."""
-    owed: tuple[EventId, ...] = ()
     store: BrokerId = ""
     """The only one to ask."""
     parts: list[Part] = field(default_factory=list)
@@ -82,6 +81,8 @@ class Inquiry:
     """Everything up to here has been handed on."""
     left: int = -1
     """Events that may still be handed on; -1: any number."""
+    resumed: bool = False
+    """The parts were asked for what stands behind a place: if only the last are wanted, the stores do not know."""
     busy: bool = False
     """The taker has not dealt with the last events yet."""
     attempts: int = 0
@@ -117,15 +118,11 @@ class Retrieval:
         client: ClientId,
         take: Callable[[Sequence[Event]], None],
         end: Callable[[Outcome], None],
-        owed: Mapping[BrokerId, EventId] | None = None,
         store: BrokerId = "",
     ) -> Inquiry:
-        """Begin. `take` and `end` may be called at once, before this returns, or in a later step. `owed`: the newest
-        event of each origin that the answer must reflect."""
+        """Begin. `take` and `end` may be called at once, before this returns, or in a later step."""
         self.numbers += 1
-        inquiry = Inquiry(
-            self.numbers, query, user, client, take, end, tuple((owed or {}).values()), store, left=query.last or -1
-        )
+        inquiry = Inquiry(self.numbers, query, user, client, take, end, store, left=query.last or -1)
         inquiry.place = query.after
         inquiry.from_us = query.since_us
         self.inquiries[inquiry.number] = inquiry
@@ -188,8 +185,10 @@ class Retrieval:
             inquiry.problem = "the store is gone" if gone else "no store keeps these topics"
             self._finish(inquiry)
             return
-        query = asked
-        if inquiry.place is not None:
+        if not inquiry.store and not self.advertisements.whole(asked.filter.topic):
+            inquiry.problem = "no store keeps all of these topics"
+        query, inquiry.resumed = asked, inquiry.place != asked.after
+        if inquiry.resumed:
             query = Query(asked.filter, asked.since_us, asked.until_us, 0, inquiry.place)
         for topics in classes:
             self.asked += 1
@@ -201,9 +200,7 @@ class Retrieval:
             if part.id not in self.parts:
                 return  # one before it has failed at once
             self.carriage.forward(
-                Request(
-                    part.id, (), part.topics, query, inquiry.user, inquiry.client, WINDOW, inquiry.owed, inquiry.store
-                ),
+                Request(part.id, (), part.topics, query, inquiry.user, inquiry.client, WINDOW, inquiry.store),
                 None,
                 inquiry.attempts,
             )
@@ -230,14 +227,17 @@ class Retrieval:
         """Give the taker what can be given; finish when there is no more."""
         while not inquiry.busy and inquiry.number in self.inquiries:
             events = self._merged(inquiry)
+            if inquiry.left >= 0:
+                events = events[: inquiry.left]
+                inquiry.left -= len(events)
             if events:
-                if inquiry.left >= 0:
-                    events = events[: inquiry.left]
-                    inquiry.left -= len(events)
                 inquiry.busy = True
                 inquiry.take(events)
-            elif inquiry.parts and (inquiry.left == 0 or all(p.done and not p.waiting for p in inquiry.parts)):
+            elif inquiry.parts and all(part.done and not part.waiting for part in inquiry.parts):
                 self._finish(inquiry)
+            elif inquiry.left == 0 and inquiry.resumed:
+                inquiry.stores.update((part.store, None) for part in inquiry.parts if part.store)
+                self._finish(inquiry)  # the stores do not know that this was the last
             else:
                 return
 
@@ -251,10 +251,12 @@ class Retrieval:
                 inquiry.place = parts[0].place
             self._consumed(parts[0], len(events))
             return events
-        if inquiry.query.last and not all(part.done for part in parts):
-            for part in parts:  # everything must come before it is known which are the last
+        lasting = inquiry.query.last and not inquiry.resumed
+        for part in parts:
+            if lasting and not part.done:  # everything must come before it is known which are the last
                 part.responses.clear()
-                self._grant(part)
+            self._consumed(part, 0)
+        if lasting and not all(part.done for part in parts):
             return []
         events = []
         while parts and all(part.waiting or part.done for part in parts):
@@ -267,7 +269,7 @@ class Retrieval:
             if inquiry.place is None or key > inquiry.place:
                 inquiry.place = key
                 events.append(event)
-        return events[-inquiry.query.last :] if inquiry.query.last else events
+        return events[-inquiry.query.last :] if lasting else events
 
     def _consumed(self, part: Part, count: int) -> None:
         responses = part.responses
@@ -282,7 +284,7 @@ class Retrieval:
     def _grant(self, part: Part) -> None:
         credit = part.received - len(part.responses) + WINDOW
         if not part.done and part.store and credit - part.credit >= WINDOW // 2:
-            part.credit = credit
+            part.credit, part.heard_at = credit, self.orders.now
             self.carriage.credit(Credit(part.id, part.store, credit))
 
     # -- answers ---------------------------------------------------------------------------------------------------
@@ -352,6 +354,8 @@ class Retrieval:
 
     def tree_ready(self) -> None:
         for inquiry in list(self.inquiries.values()):
+            if inquiry.number not in self.inquiries:
+                continue  # the end of one may be the end of another
             inquiry.problem = ""
             if inquiry.store:
                 inquiry.problem = "the tree changed"
@@ -373,6 +377,8 @@ class Retrieval:
         if not self.interest.ready:
             return
         for inquiry in list(self.inquiries.values()):
+            if inquiry.number not in self.inquiries:
+                continue
             if inquiry.retry_at is not None:
                 if inquiry.retry_at <= now:
                     self._begin(inquiry)

@@ -44,6 +44,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Filters that one neighbour may tell of, subscriptions and advertisements each."""
     brokers_max: int = 10_000
     """Brokers that may be heard of."""
+    response_events: int = 256
+    """Stored events in one response."""
     replica_us: int = 60 * SECOND_US
     """How often a store compares what it has with another store of the same topics."""
     forget_us: int = 3600 * SECOND_US

@@ -21,6 +21,7 @@ from latecomer.core.advertisements import Advertisements
 from latecomer.core.clients import Clients, Disk
 from latecomer.core.effects import Append, Drop, Lookup, Put
 from latecomer.core.inputs import Found, StoreAssigned, StoreBlocked, StoreTrimmed
+from latecomer.core.neighbours import SILENCES
 from latecomer.core.orders import Orders
 from latecomer.core.session.limits import Access
 from latecomer.core.settings import BrokerSettings
@@ -29,21 +30,25 @@ from latecomer.model.errors import FilterError
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Query
-from latecomer.model.ids import BrokerId, EventId, Instant
+from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
-from latecomer.model.topics import topic_covers
+from latecomer.model.topics import topic_covers, topic_matches
 
 STORE = "\0store"
 """The subscriber that is the store: no client can have this name."""
 REPLICA = "\0replica"
 """In whose name one store asks another: it may have everything."""
-RESPONSE_EVENTS, RESPONSE_BYTES = 256, 131_072
-"""In one response."""
-STREAMS_MAX = 1024
-"""Answers that a store gives at the same time; others wait."""
+RESPONSE_BYTES = 131_072
+"""Of events in one response."""
+STREAMS_MAX, WAITING_MAX = 1024, 16_384
+"""Answers that a store gives at the same time; others that wait."""
+CREDIT_MAX = 64
+"""Responses under way, whatever the asking broker says (bad input 24)."""
 ALIVE_US = 10_000_000
 """How often a store writes down that it is there."""
 GAPS_MAX = 64
+PROBLEM_MAX = 200
+"""Characters of a problem."""
 
 
 class ClassRow(msgspec.Struct, frozen=True, array_like=True):
@@ -68,7 +73,6 @@ class Stream:
     user: str
     client: str
     credit: int
-    owed: tuple[EventId, ...] = ()
     sent: int = 0
     left: int = -1
     """Events that may still be sent; -1: any number."""
@@ -87,8 +91,6 @@ class Store:
     clients: Clients
     advertisements: Advertisements
     access: Access
-    has: Callable[[EventId], bool]
-    """Whether everything up to this event of its origin has arrived here, or never will."""
     settled: Callable[[], bool]
     respond: Callable[[Response | ResponseEnd], None]
     keeps: Callable[[], None]
@@ -137,22 +139,30 @@ class Store:
         for name in wanted:
             if name not in self.rows:
                 self._begin(name)
-        for name in self.recovered:
-            if name not in self.rows:
-                self.orders.writes.append(Drop("store", "", name))
-        self.recovered = {}
+        self._forget_recovered()
         if self.rows:
             self._stay_alive()
         self.keeps()
 
+    def _forget_recovered(self) -> None:
+        """Classes that were kept before this start, and are not now."""
+        for name in self.recovered:
+            if name not in self.rows:
+                self.orders.writes.append(Drop("store", "", name))
+        self.recovered = {}
+
     def _begin(self, name: str) -> None:
         """Decision: what is published while a new store's subscription is still on its way passes it by, and *storing*
-        §III says nothing of it. `hold_us` is more than any such way takes: from then on the store has everything."""
-        now = self.orders.now
+        §III says nothing of it. A link that is dead and not known to be delays it longest; then the store has all."""
+        now, settings = self.orders.now, self.settings
         row = self.recovered.get(name)
         if row is None:
-            row = ClassRow(now + self.settings.hold_us)
-        elif now - self.alive_us >= self.settings.forget_us // 2:
+            row = ClassRow(now + SILENCES * settings.heartbeat_us + settings.hold_us + settings.settle_max_us)
+        else:
+            row = _closed(row, now)  # whether there is room will be seen anew
+        if self.blocked:
+            row = _with_gap(row, now, 0)
+        elif name in self.recovered and now - self.alive_us >= self.settings.forget_us // 2:
             row = _with_gap(row, self.alive_us, now)  # the others have, or may have, stopped keeping things for us
         self._keep_row(name, row)
         filter = Filter(name)
@@ -178,6 +188,8 @@ class Store:
         self.alive_due = self.orders.wake(now + ALIVE_US)
 
     def woken(self) -> None:
+        if self.recovered:  # nobody assigned them: nothing is kept, and what others kept for us came to nothing
+            self._forget_recovered()
         if self.alive_due is not None and self.alive_due <= self.orders.now:
             self.alive_due = None
             if self.rows:
@@ -203,12 +215,25 @@ class Store:
         if event.id.epoch == 0:
             return  # a run has no identities; publishers' brokers stop using them when they hear of the store
         if self.blocked:
+            self._widen_gaps(event)
             self.refused += 1
             self.orders.note(Kind.DROPPED, topic=event.topic, event=str(event.id), detail="the store is full")
             return
         self.append(event)
-        if self.waiting:
-            self.begin_waiting()
+
+    def _widen_gaps(self, event: Event) -> None:
+        """What is refused may have been published long before the store was full."""
+        for name, row in list(self.rows.items()):
+            start, end = row.gaps[-1]
+            if not end and event.published_us < start and topic_matches(name, event.topic):
+                self._keep_row(name, ClassRow(row.since_us, (*row.gaps[:-1], (event.published_us, 0))))
+
+    def missed(self, since_us: int) -> None:
+        """Somebody is back who has not kept things for us since then."""
+        for name, row in list(self.rows.items()):
+            self._keep_row(name, _with_gap(row, since_us, self.orders.now))
+        if self.rows:
+            self.keeps()
 
     def append(self, event: Event) -> None:
         self.appended += 1
@@ -228,11 +253,7 @@ class Store:
         self.blocked = fact.blocked
         now = self.orders.now
         for name, row in list(self.rows.items()):
-            if fact.blocked:
-                row = _with_gap(row, fact.since_us or now, 0)
-            else:
-                row = ClassRow(row.since_us, tuple((start, end or now) for start, end in row.gaps))
-            self._keep_row(name, row)
+            self._keep_row(name, _with_gap(row, fact.since_us or now, 0) if fact.blocked else _closed(row, now))
         if not fact.blocked:
             self.keeps()
 
@@ -249,14 +270,15 @@ class Store:
             query,
             request.user,
             request.client,
-            request.credit,
-            request.owed,
+            min(request.credit, CREDIT_MAX),
             left=query.last or -1,
         )
         if not self._keeps(stream):
-            self._end(stream, f"{self.broker} does not keep {request.topics}"[:200])
+            self._end(stream, f"{self.broker} does not keep {request.topics}"[:PROBLEM_MAX])
         elif not self._permits(stream):
             self._end(stream)  # bad input 16: no hint of what there is
+        elif len(self.waiting) >= WAITING_MAX:
+            self._end(stream, "too many requests wait")
         else:
             self.waiting[stream.id] = stream
             self.begin_waiting()
@@ -276,7 +298,7 @@ class Store:
         for stream in list(self.waiting.values()):
             if len(self.streams) >= STREAMS_MAX:
                 return
-            if stream.client == REPLICA or (self.settled() and all(self.has(id) for id in stream.owed)):
+            if stream.client == REPLICA or self.settled():
                 del self.waiting[stream.id]
                 self.streams[stream.id] = stream
                 self._look(stream)
@@ -289,7 +311,7 @@ class Store:
             self._drop(stream)
             self.begin_waiting()
             return
-        stream.credit = max(stream.credit, frame.credit)
+        stream.credit = max(stream.credit, min(frame.credit, stream.sent + CREDIT_MAX))
         if frame.id in self.streams:
             self._look(stream)
 
@@ -299,17 +321,17 @@ class Store:
         self.token += 1
         stream.looking = self.token
         self.lookups[self.token] = stream
-        self.orders.effects.append(Lookup(self.token, stream.query, RESPONSE_EVENTS, RESPONSE_BYTES))
+        self.orders.effects.append(Lookup(self.token, stream.query, self.settings.response_events, RESPONSE_BYTES))
 
     def on_found(self, fact: Found) -> None:
         stream = self.lookups.pop(fact.token, None)
         if stream is None or self.streams.get(stream.id) is not stream:
             return
-        stream.looking = 0
         if fact.problem:
-            self._end(stream, fact.problem)
+            self._end(stream, fact.problem[:PROBLEM_MAX])
             return
-        events, page = fact.page.events, fact.page
+        events, page, query = fact.page.events, fact.page, stream.query
+        stream.query = Query(query.filter, query.since_us, query.until_us, 0, page.next)
         if stream.left >= 0:
             events = events[: stream.left]
             stream.left -= len(events)
@@ -323,12 +345,13 @@ class Store:
             stream.sent += 1
             self.replayed += len(events)
             self.respond(Response(stream.id, stream.path, self.broker, events, left, page.next))
+        stream.looking = 0  # not before: an answer to this very broker brings its credit at once
+        if self.streams.get(stream.id) is not stream:
+            return
         if page.next is None or stream.left == 0:
             self._end(stream)
-            return
-        query = stream.query
-        stream.query = Query(query.filter, query.since_us, query.until_us, 0, page.next)
-        self._look(stream)
+        else:
+            self._look(stream)
 
     def _end(self, stream: Stream, problem: str = "") -> None:
         self._drop(stream)
@@ -378,7 +401,7 @@ class Store:
     def _end_streams(self, topics: list[str]) -> None:
         gone = [s for s in (*self.streams.values(), *self.waiting.values()) if s.topics in topics]
         for stream in gone:
-            self._end(stream, f"{self.broker} no longer keeps {stream.topics}"[:200])
+            self._end(stream, f"{self.broker} no longer keeps {stream.topics}"[:PROBLEM_MAX])
 
     def tree_lost(self) -> None:
         """Whoever asked will ask again, in another tree."""
@@ -387,10 +410,14 @@ class Store:
         self.lookups.clear()
 
 
+def _closed(row: ClassRow, now: int) -> ClassRow:
+    return ClassRow(row.since_us, tuple((start, end or now) for start, end in row.gaps))
+
+
 def _with_gap(row: ClassRow, start: int, end: int) -> ClassRow:
     gaps = (*row.gaps, (start, end))
     if len(gaps) > GAPS_MAX:
-        (start, _), (_, end), *rest = gaps
+        (start, _), (_, end), *rest = gaps  # the oldest two become one
         gaps = ((start, end), *rest)
     return ClassRow(row.since_us, gaps)
 

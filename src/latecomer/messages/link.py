@@ -16,7 +16,7 @@ import msgspec
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Key, Query, Slice
-from latecomer.model.ids import NUMBER_MAX, EventId, Name, Number
+from latecomer.model.ids import NUMBER_MAX, Name, Number
 
 PROTOCOL = 1
 FRAME_MAX = 16 * 1024 * 1024
@@ -225,8 +225,6 @@ class Request(msgspec.Struct, frozen=True, tag="request", array_like=True):
     """On whose behalf: the store asks its own rules."""
     credit: Number = 1
     """Responses that may be sent before more are asked for."""
-    owed: tuple[EventId, ...] = ()
-    """The newest event of each origin that the answer must reflect: not before the store has had it."""
     store: str = ""
     """This store and no other; empty: the nearest."""
 

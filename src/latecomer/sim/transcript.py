@@ -160,8 +160,6 @@ def _request(m: Request, begin_us: Instant) -> str:
     if m.topics != m.query.filter.topic:
         parts.append(f"in {m.topics}")
     parts += _stretch(m.query, begin_us)
-    if m.owed:
-        parts.append(f"with {' '.join(map(str, m.owed))}")
     if m.store:
         parts.append(f"at {m.store}")
     if m.client:

@@ -50,8 +50,6 @@ from latecomer.model.topics import check_filter, check_topic
 HEADER = 4
 PATH_MAX = 64
 """Brokers on the way of a request."""
-OWED_MAX = 10_000
-"""Origins whose newest event an answer must reflect."""
 TOPICS_MAX = 10_000
 """Topic classes of one store."""
 SLICES_MAX = 100_000
@@ -215,8 +213,6 @@ def _check_request(message: Request) -> None:
     _check_query(message.query)
     if len(message.store) > NAME_MAX:  # no `Name`, because it may be empty
         raise ProtocolError(f"the name of a broker has at most {NAME_MAX} characters, not {len(message.store)}")
-    if len(message.owed) > OWED_MAX:
-        raise ProtocolError(f"a request names at most {OWED_MAX} events that are owed, not {len(message.owed)}")
 
 
 def _check_query(query: Query) -> None:

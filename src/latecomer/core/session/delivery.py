@@ -8,7 +8,7 @@ something else was settled. After a reconnection everything unsettled is sent ag
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from latecomer.core.attributes import attributes_of
@@ -16,6 +16,7 @@ from latecomer.core.effects import Drop, Put
 from latecomer.core.orders import Orders
 from latecomer.core.session.limits import Access, SessionLimits
 from latecomer.core.session.state import (
+    HISTORY_END,
     PACKET_IDS,
     STAGES,
     Flight,
@@ -42,6 +43,7 @@ from latecomer.messages.mqtt import (
 )
 from latecomer.model.event import Event, Value
 from latecomer.model.record import Kind
+from latecomer.model.when import format_when
 
 GRADES_MAX = 4096
 """Topics whose grade a session remembers."""
@@ -90,7 +92,7 @@ class Deliveries:
     def plain_qos(self, session: Session, topic: str) -> int | None:
         """For drivers that deliver QoS 0 and 1 themselves: the QoS of a topic, at most 1; -1: the client does not get
         it; None: there is more to it than a QoS."""
-        if session.picky:
+        if session.picky or (session.past is not None and session.past.concerns(topic)):
             return None
         grade = session.grades.get(topic)
         if grade is None:
@@ -118,25 +120,37 @@ class Deliveries:
     def give(self, session: Session, event: Event, grade: Grade, retain: bool, hops: int) -> None:
         """Hand an event over, or keep it for the client."""
         qos = min(event.qos, grade.qos) if event.reliable else 0
-        if qos == 0:
+        self.hand(session, Parcel(event, qos, retain, grade.ids), hops)
+
+    def replay(self, session: Session, event: Event, grade: Grade) -> None:
+        """Hand over an event of the past."""
+        qos = min(event.qos, grade.qos) if event.reliable else 0
+        self.hand(session, Parcel(event, qos, False, grade.ids, True), -1)
+
+    def hand(self, session: Session, parcel: Parcel, hops: int) -> None:
+        event = parcel.event
+        if parcel.qos == 0:
             if session.choked:
                 self.dropped(session, event, "slow consumer")
-            elif session.connection and self._send(session, Parcel(event, 0, retain, grade.ids), 0, dup=False):
-                self.orders.note(  # QoS 0 is for those who are there
-                    Kind.DELIVERED, client=session.client, topic=event.topic, event=str(event.id), hops=hops
-                )
+            elif session.connection and self._send(session, parcel, 0, dup=False):
+                self._note(session, parcel, hops)  # QoS 0 is for those who are there
             return
-        parcel = Parcel(event, qos, retain, grade.ids)
         self._make_room(session, parcel.size)
         session.number += 1
         session.queue[session.number] = parcel
         session.queue_bytes += parcel.size
         if session.durable:
             self.orders.writes.append(Put("queue", session.client, session.number, parcel))
-        self.orders.note(Kind.DELIVERED, client=session.client, topic=event.topic, event=str(event.id), hops=hops)
+        self._note(session, parcel, hops)
         session.backlog.append(session.number)
         if session.connection:
             self.pump(session)
+
+    def _note(self, session: Session, parcel: Parcel, hops: int) -> None:
+        event = parcel.event
+        if event.topic != HISTORY_END:  # which is nobody's publication
+            kind = Kind.REPLAYED if parcel.past else Kind.DELIVERED
+            self.orders.note(kind, client=session.client, topic=event.topic, event=str(event.id), hops=hops)
 
     def _make_room(self, session: Session, size: int) -> None:
         """Bad input 13: beyond its bounds a queue loses its oldest delivery that is not under way, and says so."""
@@ -220,12 +234,17 @@ class Deliveries:
         for number in [*session.backlog, *under_way]:
             parcel = session.queue[number]
             assert parcel is not None
-            if not self.access.may_receive(session.user, session.client, parcel.event.topic):
+            if not self._may_have(session, parcel):
                 if number in under_way:
                     del session.inflight[under_way[number]]
                 self._forget(session, number)
                 self.dropped(session, parcel.event, "no longer allowed")
         session.backlog = deque(number for number in session.backlog if number in session.queue)
+
+    def _may_have(self, session: Session, parcel: Parcel) -> bool:
+        topic = parcel.event.topic
+        allowed = self.access.may_receive_past if parcel.past else self.access.may_receive
+        return topic == HISTORY_END or allowed(session.user, session.client, topic)
 
     def recover(self, session: Session, queue: Mapping[int | str, object]) -> None:
         """Find the queue as it was before a restart. Which of it had been sent is not known, so all of it goes out as
@@ -257,13 +276,16 @@ class Deliveries:
     def _properties(self, parcel: Parcel) -> Properties:
         event = parcel.event
         extras = event.extras
-        if extras is None and not event.expires_us and not parcel.ids:
+        if extras is None and not event.expires_us and not parcel.ids and not parcel.past:
             return NONE
         left_s = None
         if event.expires_us:  # [MQTT-3.3.2-6] what is left of it, and never more than was given
             left_s = max(0, -((self.orders.now - event.expires_us) // 1_000_000))
+        told: tuple[tuple[str, str], ...] = ()
+        if parcel.past:  # behind the publisher's own [MQTT-3.3.2-17, -18]
+            told = (("published", format_when(event.published_us)), ("event", str(event.id)))
         if extras is None:
-            return Properties(message_expiry_s=left_s, subscription_ids=parcel.ids)
+            return Properties(message_expiry_s=left_s, subscription_ids=parcel.ids, user=told)
         return Properties(
             payload_format=extras.payload_format,
             message_expiry_s=left_s,
@@ -271,7 +293,7 @@ class Deliveries:
             response_topic=extras.response_topic,
             correlation_data=extras.correlation_data,
             subscription_ids=parcel.ids,
-            user=extras.user,
+            user=extras.user + told,
         )
 
     # -- acknowledgements ----------------------------------------------------------------------------------------------
@@ -320,7 +342,11 @@ class Deliveries:
 
 
 def _grade(session: Session, topic: str, attributes: Mapping[str, Value], *, echo: bool = False) -> Grade | None:
-    matching = [sub for sub in session.matching(topic, attributes) if not (echo and sub.no_local)]
+    return grade_of([sub for sub in session.matching(topic, attributes) if not (echo and sub.no_local)])
+
+
+def grade_of(matching: Sequence[Subscription]) -> Grade | None:
+    """What these subscriptions say together."""
     if not matching:
         return None
     return Grade(

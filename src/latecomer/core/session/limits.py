@@ -52,6 +52,11 @@ class Access(Protocol):
 
     def may_receive(self, user: str, client: str, topic: str) -> bool: ...
 
+    def may_request(self, user: str, client: str, topic_filter: str) -> bool:
+        """Whether the past of these topics may be asked for."""
+
+    def may_receive_past(self, user: str, client: str, topic: str) -> bool: ...
+
 
 class Anything:
     """Access for those who have no rules: everything but publishing below `$` (bad input 17)."""
@@ -68,4 +73,10 @@ class Anything:
         return True
 
     def may_receive(self, user: str, client: str, topic: str) -> bool:
+        return True
+
+    def may_request(self, user: str, client: str, topic_filter: str) -> bool:
+        return True
+
+    def may_receive_past(self, user: str, client: str, topic: str) -> bool:
         return True

@@ -21,6 +21,7 @@ from latecomer.core.orders import Orders
 from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.limits import NEVER_S, Access, SessionLimits
 from latecomer.core.session.publishing import Publishing
+from latecomer.core.session.recall import Recalls
 from latecomer.core.session.state import PACKET_IDS, Refusal, Session, SessionRow, Subscription
 from latecomer.core.session.subscribing import Subscribing
 from latecomer.core.shares import Shares
@@ -66,6 +67,7 @@ class Sessions:
     deliveries: Deliveries
     publishing: Publishing
     subscribing: Subscribing
+    recalls: Recalls
     by_client: dict[ClientId, Session] = field(default_factory=dict)
     by_connection: dict[int, Session] = field(default_factory=dict)
     per_user: dict[str, int] = field(default_factory=dict)
@@ -118,6 +120,9 @@ class Sessions:
             except PacketError as error:
                 self._fail(session, error.reason, str(error))
                 return
+        session = self.by_connection.get(fact.connection)
+        if session is not None and session.past is not None:
+            self.recalls.go_on(session)
 
     def on_failed(self, fact: MqttFailed) -> None:
         session = self.by_connection.get(fact.connection)
@@ -141,6 +146,7 @@ class Sessions:
             if self.by_client.get(session.client) is session and not session.connection:
                 self._keep_time(session)
         self.subscribing.woken()
+        self.recalls.woken()
 
     def _keep_time(self, session: Session) -> None:
         """Do what is due for a session that is away."""
@@ -152,13 +158,14 @@ class Sessions:
 
     def due(self) -> Instant | None:
         timer = self.timers[0][0] if self.timers else None
-        retained = self.subscribing.due
-        return retained if timer is None or (retained is not None and retained < timer) else timer
+        dues = [due for due in (timer, self.subscribing.due, self.recalls.due()) if due is not None]
+        return min(dues) if dues else None
 
     def recover(self, disk: Disk) -> None:
         """Find the sessions as they were; nobody is connected, and those who were have just gone."""
         now = self.orders.now
         subscriptions, queues, incoming = (disk.get(table, {}) for table in ("subscriptions", "queue", "incoming"))
+        recalls, held = disk.get("recall", {}), disk.get("held", {})
         for client, row in disk.get("session", {}).get("", {}).items():
             assert isinstance(row, SessionRow)
             session = Session(str(client), row.user, row.version, row.expiry_s, will=row.will, stored=True)
@@ -171,6 +178,7 @@ class Sessions:
                 self.subscribing.enter(session, subscription, stored=False)
             self.deliveries.recover(session, queues.get(session.client, {}))
             session.incoming = {int(id): None for id in incoming.get(session.client, {})}
+            self.recalls.recover(session, recalls.get(session.client, {}), held.get(session.client, {}))
             if not self.access.open_to_all:
                 self.subscribing.recheck(session)  # the rules may be others than before
         for session in list(self.by_client.values()):  # all subscriptions are there now: wills may be published
@@ -205,6 +213,7 @@ class Sessions:
         self.orders.note(Kind.CONNECTED, client=client, count=len(session.queue), detail=f"mqtt {packet.version}")
         self.orders.transmit(session.connection, self._connack(session, packet, present))
         self.deliveries.resume(session)
+        self.recalls.resume(session)
 
     def _client_id(self, fact: MqttConnected) -> ClientId:
         packet = fact.packet
@@ -329,6 +338,7 @@ class Sessions:
         if ends or not session.durable:
             self._end(session, "")
             return
+        self.recalls.away(session)
         self.subscribing.keep_retained(session)
         self._store(session)
         self._wait(session, now)
@@ -369,6 +379,7 @@ class Sessions:
         """The session is over [MQTT-3.1.2-23]; a will that still waits does not wait longer [MQTT-3.1.3-9]."""
         if session.will is not None:
             self.publishing.publish_will(session, session.will)
+        self.recalls.end(session)
         for subscription in list(session.subscriptions.values()):
             self.subscribing.leave(session, subscription)
         if session.stored:
@@ -389,8 +400,10 @@ class Sessions:
     def _enter(self, session: Session) -> None:
         self.by_client[session.client] = session
         self.per_user[session.user] = self.per_user.get(session.user, 0) + 1
-        take = self.deliveries.take
-        self.clients.receivers[session.client] = lambda event, hops: take(session, event, hops)
+        take, held = self.deliveries.take, self.recalls.holding.take
+        self.clients.receivers[session.client] = lambda event, hops: (
+            take(session, event, hops) if session.past is None else held(session, event, hops)
+        )
 
     def _store(self, session: Session) -> None:
         session.stored = True
@@ -405,6 +418,7 @@ class Sessions:
             writes += [Drop("subscriptions", client, text) for text in session.subscriptions]
             writes += [Drop("queue", client, number) for number in session.queue]
             writes += [Drop("incoming", client, id) for id in session.incoming]
+            self.recalls.erase(session)
 
     # -- shared subscriptions ----------------------------------------------------------------------------------------
 

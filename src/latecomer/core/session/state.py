@@ -10,12 +10,15 @@ from enum import Enum
 import msgspec
 
 from latecomer.core.index import FilterIndex
+from latecomer.core.session.past import Past
 from latecomer.messages.mqtt import V5, Puback, Pubcomp, Pubrec, Reason, Will
 from latecomer.model.event import Event, Qos, Value
 from latecomer.model.filters import Filter
 from latecomer.model.ids import ClientId, Instant, Number
 
 PACKET_IDS = 65_535
+HISTORY_END = "$history/end"
+"""The topic of the message between history and what is live; nobody can publish to it."""
 
 
 class Refusal(Exception):
@@ -48,6 +51,8 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True):
     qos: Qos = 1
     retain: bool = False
     ids: tuple[int, ...] = ()
+    past: bool = False
+    """Whether it comes from history: then the client is told when it was published, and which event it is."""
 
     @property
     def size(self) -> int:
@@ -172,6 +177,8 @@ class Session:
     """Subscriptions that are not shared, by what they ask for, and an index of that."""
     index: FilterIndex = field(default_factory=FilterIndex)
     dropped: int = 0
+    past: Past | None = None
+    """While history is handed over, and for a while after it (`recall`)."""
 
     @property
     def durable(self) -> bool:

@@ -2,6 +2,10 @@
 
 A content filter comes as the user property `filter` (MQTT 5), for all topic filters of the packet, or behind a `?` in
 the topic filter (3.1.1): architecture §4.
+
+History is asked for by the user properties `since`, `until` and `last` (MQTT 5), for all topic filters of the packet,
+or by a topic filter `$history/options/filter` (both versions), whose own options win. It takes the place of retained
+messages.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from latecomer.core.orders import Orders
 from latecomer.core.retained import RetainedMessages
 from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.limits import Access, SessionLimits
+from latecomer.core.session.recall import Recalls
 from latecomer.core.session.state import Grade, Refusal, Session, Subscription
 from latecomer.core.shares import Shares
 from latecomer.messages.mqtt import (
@@ -32,12 +37,14 @@ from latecomer.messages.mqtt import (
     Unsubscribe,
 )
 from latecomer.model.content import Conjunction
-from latecomer.model.errors import FilterError
+from latecomer.model.errors import FilterError, SettingsError
 from latecomer.model.filters import Filter, make_filter, parse_filter
 from latecomer.model.ids import ClientId, Instant
 from latecomer.model.record import Kind
+from latecomer.model.when import NAMES, Options, make_wish, parse_options
 
-SHARE = "$share/"
+SHARE = "$share"
+HISTORY = "$history"
 RETAINED_SLICE = 256
 """Retained messages given in one step."""
 RETAINED_PAUSE_US, RETAINED_WAIT_US = 500, 20_000
@@ -65,6 +72,7 @@ class Subscribing:
     shares: Shares
     retained: RetainedMessages
     deliveries: Deliveries
+    recalls: Recalls
     lagging: dict[ClientId, Session] = field(default_factory=dict)
     """Those who have not got all that was retained for them."""
     due: Instant | None = None
@@ -75,11 +83,12 @@ class Subscribing:
         reasons: list[int] = []
         problems: list[str] = []
         retained: dict[str, Subscription] = {}  # once per packet, however often it names the same filter
+        asked: dict[str, Options | None] = {}
         refused_as: dict[Reason, list[str]] = {}
         for request in packet.requests[: self.limits.subscriptions_per_client]:
             try:
-                subscription = self._read(session, request, packet.properties)
-                self._permit(session, subscription)
+                subscription, options = self._read(session, request, packet.properties)
+                self._permit(session, subscription, options)
             except Refusal as refusal:
                 reasons.append(refusal.reason)
                 if len(problems) < 10:
@@ -89,8 +98,10 @@ class Subscribing:
             known = subscription.text in session.subscriptions
             self.enter(session, subscription)
             reasons.append(GRANTED[subscription.qos])
+            asked[subscription.text] = options
             # [MQTT-3.3.1-9 to -11], and never for a shared subscription (§4.8.2)
-            if not subscription.group and (
+            retained.pop(subscription.text, None)
+            if not (subscription.group or options) and (
                 request.retain_handling == 0 or (request.retain_handling == 1 and not known)
             ):
                 retained[subscription.text] = subscription
@@ -104,6 +115,11 @@ class Subscribing:
             self.orders.note(Kind.REFUSED, client=session.client, filter=texts[0], count=len(texts), detail=detail)
         properties = Properties(reason_string="; ".join(problems)[:1024]) if problems and session.explains else NONE
         self.orders.transmit(session.connection, Suback(packet.packet_id, tuple(reasons), properties))
+        for text, options in asked.items():
+            if options is None:
+                self.recalls.cancel(session, text)
+            else:
+                self.recalls.begin(session, session.subscriptions[text], options)
         for subscription in retained.values():
             session.giving.append((subscription, deque(self.retained.topics(subscription.filter.topic))))
         self.give_retained(session)
@@ -166,16 +182,30 @@ class Subscribing:
 
     # -- what a client may ask for -------------------------------------------------------------------------------------
 
-    def _read(self, session: Session, request: Request, properties: Properties) -> Subscription:
+    def _read(self, session: Session, request: Request, properties: Properties) -> tuple[Subscription, Options | None]:
         text, group = request.filter, ""
-        if text.startswith(SHARE) or text == "$share":
+        options = _options(properties) if session.version == V5 else None
+        if _begins(text, SHARE):
             group, text = self._group(request)
+            if options is not None:
+                problem = (
+                    "a shared subscription has no history: subscribe without $share, or without since, until, last"
+                )
+                raise Refusal(Reason.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED, problem)
+        elif _begins(text, HISTORY):
+            options, text = _history(text)
+        if _begins(text, SHARE) or _begins(text, HISTORY):
+            problem = f"{HISTORY} and {SHARE} stand alone and in front: $history/options/filter or $share/name/filter"
+            raise Refusal(Reason.TOPIC_FILTER_INVALID, problem)
+        if options is not None:
+            try:
+                make_wish(options, self.orders.now)
+            except SettingsError as error:
+                raise Refusal(Reason.TOPIC_FILTER_INVALID, error.problem) from None
         try:
             filter = self._filter(session, text, properties)
         except FilterError as error:
             raise Refusal(Reason.TOPIC_FILTER_INVALID, error.problem) from None
-        if filter.topic.startswith("$history"):
-            raise Refusal(Reason.TOPIC_FILTER_INVALID, "this broker keeps no history")
         if filter.topic.count("/") >= self.limits.topic_levels:
             raise Refusal(Reason.TOPIC_FILTER_INVALID, f"a filter has at most {self.limits.topic_levels} levels here")
         if len(filter.topic.encode()) > self.limits.topic_bytes:
@@ -183,7 +213,7 @@ class Subscribing:
         if filter.topic.count("+") > self.limits.wildcards_per_filter:
             raise Refusal(Reason.QUOTA_EXCEEDED, f"a filter has at most {self.limits.wildcards_per_filter} '+' here")
         ids = properties.subscription_ids
-        return Subscription(
+        subscription = Subscription(
             request.filter,
             filter,
             request.qos,
@@ -192,6 +222,7 @@ class Subscribing:
             request.retain_as_published,
             ids[0] if ids else 0,
         )
+        return subscription, options
 
     @staticmethod
     def _filter(session: Session, text: str, properties: Properties) -> Filter:
@@ -216,10 +247,13 @@ class Subscribing:
             raise PacketError(Reason.PROTOCOL_ERROR, "No Local on a shared subscription")  # [MQTT-3.8.3-4]
         return name, text
 
-    def _permit(self, session: Session, subscription: Subscription) -> None:
+    def _permit(self, session: Session, subscription: Subscription, options: Options | None) -> None:
         """Bad inputs 8, 14, 15: the filter behind any prefix decides."""
-        if not self.access.may_subscribe(session.user, session.client, subscription.filter.topic):
+        topic_filter = subscription.filter.topic
+        if not self.access.may_subscribe(session.user, session.client, topic_filter):
             raise Refusal(Reason.NOT_AUTHORIZED, "you may not subscribe to all of this")
+        if options is not None and not self.access.may_request(session.user, session.client, topic_filter):
+            raise Refusal(Reason.NOT_AUTHORIZED, "you may not ask for the past of all of this")
         if (
             subscription.text not in session.subscriptions
             and len(session.subscriptions) >= self.limits.subscriptions_per_client
@@ -256,6 +290,7 @@ class Subscribing:
     def leave(self, session: Session, subscription: Subscription) -> None:
         """Remove a subscription."""
         session.leave(subscription)
+        self.recalls.left(session, subscription)
         if session.durable:
             self.orders.writes.append(Drop("subscriptions", session.client, subscription.text))
         self.orders.note(Kind.UNSUBSCRIBED, client=session.client, filter=subscription.text)
@@ -290,3 +325,34 @@ class Subscribing:
             if not self.access.may_subscribe(session.user, session.client, subscription.filter.topic):
                 self.leave(session, subscription)
         self.deliveries.recheck(session)
+        self.recalls.recheck(session)
+
+
+def _begins(text: str, prefix: str) -> bool:
+    return text.startswith(prefix) and text[len(prefix) : len(prefix) + 1] in ("", "/")
+
+
+def _options(properties: Properties) -> Options | None:
+    """What the user properties of a SUBSCRIBE ask of history."""
+    found: dict[str, str] = {}
+    for name, value in properties.user:
+        if name in NAMES:
+            if name in found:
+                raise Refusal(Reason.TOPIC_FILTER_INVALID, f"the user property {name} is there twice: say it once")
+            if not value.strip():
+                raise Refusal(Reason.TOPIC_FILTER_INVALID, f"the user property {name} is empty: leave it out")
+            found[name] = value
+    return Options(**found) if found else None
+
+
+def _history(text: str) -> tuple[Options, str]:
+    """'$history/options/filter': the options, and the filter."""
+    _, _, rest = text.partition("/")
+    options, slash, topic_filter = rest.partition("/")
+    if not slash or not topic_filter:
+        problem = "history is asked for by $history/options/filter, such as $history/since=-1h/a/b"
+        raise Refusal(Reason.TOPIC_FILTER_INVALID, problem)
+    try:
+        return parse_options(options), topic_filter
+    except SettingsError as error:
+        raise Refusal(Reason.TOPIC_FILTER_INVALID, error.problem) from None

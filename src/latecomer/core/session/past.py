@@ -1,0 +1,303 @@
+"""What a session remembers while history is handed to it: recalls, live events that are held, and what was given."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from latecomer.model.event import Event
+from latecomer.model.filters import Filter
+from latecomer.model.history import Key, Outcome, Query, key_of
+from latecomer.model.ids import BrokerId, EventId, Instant
+from latecomer.model.topics import topic_matches
+
+if TYPE_CHECKING:
+    from latecomer.core.retrieval import Inquiry
+
+GIVEN_MAX = 65_536
+"""Events of the past whose ids a session remembers one by one."""
+FIRST = "\0"
+"""Stands before the name of every broker."""
+
+Lane = tuple[BrokerId, bool]
+"""Origin, and whether reliable: in a lane events come in the order of their numbers. An unreliable event waits for
+nobody, and may overtake reliable ones of its origin."""
+Stamp = tuple[int, int]
+"""Epoch and number of an event."""
+NEVER: Stamp = (0, 0)
+NOTHING = Outcome()
+
+
+def lane_of(event: Event) -> Lane:
+    return (event.id.origin, event.reliable)
+
+
+def stamp_of(event: Event) -> Stamp:
+    return (event.id.epoch, event.id.seq)
+
+
+def has_identity(event: Event) -> bool:
+    """What the fast path carried from broker to broker has no id of its own."""
+    return event.id.epoch > 0
+
+
+def size_of(event: Event) -> int:
+    """About how many bytes it takes."""
+    return len(event.payload) + len(event.topic) + 100
+
+
+class Gap(msgspec.Struct, frozen=True, array_like=True):
+    """Live events that were let go of, because a store has them: in each lane everything from the first one on."""
+
+    lowest: Key
+    firsts: dict[Lane, Stamp]
+    newest: dict[BrokerId, EventId]
+    """The newest reliable one of each origin: an answer without it is not the answer."""
+    count: int
+
+    def holds(self, event: Event) -> bool:
+        first = self.firsts.get(lane_of(event))
+        return first is not None and stamp_of(event) >= first
+
+    def wider(self, event: Event) -> Gap:
+        """With one more, which came behind all others of its lane."""
+        lane = lane_of(event)
+        firsts = self.firsts if lane in self.firsts else {**self.firsts, lane: stamp_of(event)}  # come in order
+        newest = {**self.newest, event.id.origin: event.id} if event.reliable else self.newest
+        return Gap(min(self.lowest, key_of(event)), firsts, newest, self.count + 1)
+
+
+def gap_of(event: Event) -> Gap:
+    return Gap(key_of(event), {}, {}, 0).wider(event)
+
+
+def joined(earlier: Gap | None, later: Gap | None) -> Gap | None:
+    """Two gaps as one."""
+    if earlier is None or later is None:
+        return earlier or later
+    return Gap(
+        min(earlier.lowest, later.lowest),
+        {**later.firsts, **earlier.firsts},
+        {**earlier.newest, **later.newest},
+        earlier.count + later.count,
+    )
+
+
+class RecallRow(msgspec.Struct, frozen=True, array_like=True):
+    """A recall as it stands on disk, beside the live events that are held for it."""
+
+    query: Query
+    """Of this round, from its beginning."""
+    place: Key | None
+    """History has been handed over up to here."""
+    count: int
+    lowest: Key | None
+    newest: dict[Lane, Stamp]
+    fetching: Gap | None
+    missing: Gap | None
+    outcome: Outcome
+    over_us: int
+    """0: it is still under way."""
+
+
+@dataclass(slots=True, eq=False)
+class Recall:
+    """The history of one subscription, on its way to the client."""
+
+    text: str
+    """Of the subscription."""
+    query: Query
+    place: Key | None = None
+    count: int = 0
+    lowest: Key | None = None
+    """History was asked for from here on; None: nobody knows yet, since the last ones were asked for."""
+    newest: dict[Lane, Stamp] = field(default_factory=dict)
+    """The newest event given in each lane."""
+    passed: dict[Lane, Stamp] = field(default_factory=dict)
+    """In each lane, what is not newer was given, and is no longer remembered one by one."""
+    fetching: Gap | None = None
+    """What this round is to bring; None: the first round, which brings history."""
+    missing: Gap | None = None
+    """What was let go of in this round, and the next one is to bring."""
+    outcome: Outcome = NOTHING
+    """Of the rounds before."""
+    over_us: Instant = 0
+    inquiry: Inquiry | None = None
+    begun: int = 0
+    """How many events the session had been given when this began (`Past.gifts`)."""
+    asked: int = 0
+    """Counts questions: answers to an earlier one mean nothing."""
+    batches: deque[deque[Event]] = field(default_factory=deque)
+    """What came and was not handed over."""
+    ended: Outcome | None = None
+    """How this round ended."""
+    changed: bool = True
+    """What stands on disk is out of date."""
+
+    @property
+    def running(self) -> bool:
+        return not self.over_us
+
+    @property
+    def filter(self) -> Filter:
+        return self.query.filter
+
+    def next_query(self) -> Query:
+        """What is still to come of this round."""
+        query = self.query
+        if self.place is None:
+            return query
+        return Query(query.filter, query.since_us, query.until_us, 0, self.place)
+
+    def miss(self, event: Event) -> None:
+        self.missing = gap_of(event) if self.missing is None else self.missing.wider(event)
+        self.changed = True
+
+    def unasked(self, event: Event) -> bool:
+        """Whether the event lies before what was asked for, and something newer of its lane was given: its turn is
+        over."""
+        if self.lowest is None or key_of(event) >= self.lowest:
+            return False
+        return stamp_of(event) <= self.newest.get(lane_of(event), NEVER)
+
+    def row(self) -> RecallRow:
+        return RecallRow(
+            self.query,
+            self.place,
+            self.count,
+            self.lowest,
+            dict(self.newest),
+            self.fetching,
+            self.missing,
+            self.outcome,
+            self.over_us,
+        )
+
+
+def recall_of(text: str, row: RecallRow) -> Recall:
+    """A recall as it was. Ids are not on disk one by one; the newest of each lane says nearly as much."""
+    recall = Recall(text, row.query, row.place, row.count, row.lowest, dict(row.newest), dict(row.newest))
+    recall.fetching, recall.missing = row.fetching, row.missing
+    recall.outcome, recall.over_us, recall.changed = row.outcome, row.over_us, False
+    return recall
+
+
+@dataclass(slots=True)
+class Held:
+    """A live event that waits."""
+
+    event: Event
+    hops: int
+    stored: bool
+    """It stands on disk."""
+    fetchable: bool
+    """A store has it, and some recall can bring it."""
+
+
+@dataclass(slots=True, frozen=True)
+class Gift:
+    """That history gave an event: by which recall, in which turn."""
+
+    recall: Recall
+    reliable: bool
+    number: int
+
+
+@dataclass(slots=True)
+class Past:
+    """All recalls of a session, and the live events that wait for them."""
+
+    recalls: dict[str, Recall] = field(default_factory=dict)
+    """By text of the subscription; those that are over stay for a while, because of what they gave."""
+    orphans: list[Recall] = field(default_factory=list)
+    """Whose subscription is gone while events wait: whatever comes must not overtake them."""
+    held: dict[int, Held] = field(default_factory=dict)
+    """In the order in which they came."""
+    by_id: dict[EventId, int] = field(default_factory=dict)
+    held_bytes: int = 0
+    fetchable: int = 0
+    """How many of them are."""
+    arrivals: int = 0
+    releasable: deque[int] = field(default_factory=deque)
+    """Those who wait for nothing but the client."""
+    given: dict[EventId, Gift] = field(default_factory=dict)
+    """What history gave, oldest first."""
+    gifts: int = 0
+    """How many there were."""
+    number: int = 0
+    """Of the newest delivery of QoS 1 or 2 that nothing of QoS 0 may overtake."""
+    busy: bool = False
+    """Something is being handed over: whoever asks for that to happen need not."""
+
+    def running(self) -> list[Recall]:
+        return [recall for recall in self.recalls.values() if recall.running]
+
+    def concerns(self, topic: str) -> bool:
+        """Whether live events of a topic may have to wait, or may have been given."""
+        return bool(self.orphans) or any(topic_matches(r.filter.topic, topic) for r in self.recalls.values())
+
+    # -- live events that wait ---------------------------------------------------------------------------------------
+
+    def hold(self, item: Held) -> int:
+        self.arrivals += 1
+        self.put(self.arrivals, item)
+        return self.arrivals
+
+    def put(self, number: int, item: Held) -> None:
+        self.held[number] = item
+        self.held_bytes += size_of(item.event)
+        self.fetchable += item.fetchable
+        if has_identity(item.event):
+            self.by_id[item.event.id] = number
+
+    def let_go(self, number: int) -> Held:
+        item = self.held.pop(number)
+        self.held_bytes -= size_of(item.event)
+        self.fetchable -= item.fetchable
+        if has_identity(item.event):
+            del self.by_id[item.event.id]
+        return item
+
+    # -- what was given ----------------------------------------------------------------------------------------------
+
+    def remember(self, recall: Recall, event: Event) -> None:
+        lane = lane_of(event)
+        recall.newest[lane] = max(stamp_of(event), recall.newest.get(lane, NEVER))
+        self.given.pop(event.id, None)
+        self.gifts += 1
+        self.given[event.id] = Gift(recall, event.reliable, self.gifts)
+        if len(self.given) > GIVEN_MAX:
+            id = next(iter(self.given))
+            gift = self.given.pop(id)
+            lane, passed = (id.origin, gift.reliable), gift.recall.passed
+            passed[lane] = max((id.epoch, id.seq), passed.get(lane, NEVER))
+
+    def given_since(self, recall: Recall, event: Event) -> bool:
+        """Whether another recall has given an event since this one began."""
+        gift = self.given.get(event.id)
+        return gift is not None and gift.number > recall.begun
+
+    def was_given(self, event: Event, recalls: Iterable[Recall]) -> bool:
+        """Whether history gave an event that these recalls ask for."""
+        if not has_identity(event):
+            return False
+        if event.id in self.given:
+            return True
+        lane, stamp = lane_of(event), stamp_of(event)
+        return any(
+            stamp <= recall.passed.get(lane, NEVER) and recall.lowest is not None and key_of(event) >= recall.lowest
+            for recall in recalls
+        )
+
+    def adopt(self, before: Recall, recall: Recall) -> None:
+        """One recall takes the place of another; what was given was given."""
+        for id, gift in self.given.items():
+            if gift.recall is before:
+                self.given[id] = Gift(recall, gift.reliable, gift.number)
+
+    def forget(self, recall: Recall) -> None:
+        self.given = {id: gift for id, gift in self.given.items() if gift.recall is not recall}

@@ -171,7 +171,6 @@ STRATEGIES: Final[dict[type[msgspec.Struct], st.SearchStrategy[Any]]] = {
         st.text(max_size=5),
         st.text(max_size=5),
         numbers,
-        st.lists(event_ids, max_size=3).map(tuple),
         st.text(max_size=8),
     ),
     Response: st.builds(

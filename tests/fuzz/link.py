@@ -91,7 +91,7 @@ EXAMPLES: tuple[LinkMessage, ...] = (
     StoreAdvertise((("a/#", 1), ("b/+/c", 2))),
     StoreWithdraw(("a/#", "b/+/c")),
     Settled("v1"),
-    Request(ID, ("b4", "b3"), "laptops", Query(FILTERS[1], 5, 70_000, 0, KEY), "u", "A", 4, (EVENT.id,), "b2"),
+    Request(ID, ("b4", "b3"), "laptops", Query(FILTERS[1], 5, 70_000, 0, KEY), "u", "A", 4, "b2"),
     Request(ID, ("b4",), "a/#", Query(FILTERS[0], last=100)),
     Response(ID, ("b4", "b3"), "b2", (EVENT, EVENT), (0, 5_000_000), KEY),
     ResponseEnd(ID, ("b4",), "b2", 2, 5, False, "the store has let go of what is older", False),

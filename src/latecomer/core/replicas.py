@@ -48,6 +48,8 @@ GATHER_US = 5 * SECOND_US
 PULLED_MAX = 65_536
 WIDEST = 1_000_000
 """Slices that a comparison may span; those without events are left out, and few have any."""
+SLICES_MAX = 100_000
+"""In one answer."""
 SURVEYS_MAX = 1024
 """Comparisons that others may have under way with us."""
 
@@ -164,6 +166,8 @@ class Replicas:
         if filling and not self.filling:
             self.begun_at = self.orders.now
         self.filling = filling
+        self.pulled.clear()
+        self._drop_task()
         self._speak()
         self.begin(full=True)
 
@@ -327,7 +331,7 @@ class Replicas:
         else:
             for part in differing:
                 key = (task.store, task.topics, part.start_us)
-                if self.pulled.get(key) != (part.count, part.digest):
+                if self.pulled.get(key) != (part.count, part.digest) and part.start_us not in task.slices:
                     task.slices[part.start_us] = part
                     self._add_range(task, part.start_us)
         self._advance(task)
@@ -343,7 +347,7 @@ class Replicas:
     def _remember(self, task: Task, since_us: int, until_us: int) -> None:
         """These slices have been fetched as they were."""
         for start_us in range(since_us, until_us, SLICE_US):
-            part = task.slices.pop(start_us)
+            part = task.slices[start_us]
             key = (task.store, task.topics, start_us)
             self.pulled[key] = (part.count, part.digest)
             self.pulled.move_to_end(key)
@@ -410,7 +414,9 @@ class Replicas:
 
         def tell(fact: Surveyed) -> None:
             if self.settling.version == version:
-                answer = Compared(frame.from_broker, self.broker, frame.number, fact.slices, fact.problem)
+                many = "too many slices" if len(fact.slices) > SLICES_MAX else ""
+                slices = () if many else fact.slices
+                answer = Compared(frame.from_broker, self.broker, frame.number, slices, many or fact.problem)
                 self._pass(frame.from_broker, answer)
 
         self.surveys[self.numbers] = tell
@@ -460,7 +466,7 @@ class Replicas:
         if self.round_due is not None and self.round_due <= now:
             self.round_due = None
             if self.task is None:
-                self.begin(full=self.filling)
+                self.begin(full=self.filling or bool(self.failed))
             else:
                 self.round_due = self.orders.wake(now + self.settings.replica_us)
 

@@ -273,6 +273,7 @@ class RetainedMessages:
 
 def with_expiry(event: Event, expires_us: Instant) -> Event:
     """The same event on another clock."""
+    expires_us = min(expires_us, NUMBER_MAX)
     if event.expires_us == expires_us:
         return event
     return Event(

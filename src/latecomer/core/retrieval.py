@@ -177,7 +177,7 @@ class Retrieval:
 
     def _begin(self, inquiry: Inquiry) -> None:
         """Ask the stores that are nearest now for what is still missing."""
-        inquiry.retry_at = None
+        inquiry.retry_at, inquiry.problem = None, ""
         asked = inquiry.query
         classes = [asked.filter.topic] if inquiry.store else self.advertisements.classes_for(asked.filter.topic)
         if not classes:
@@ -356,7 +356,6 @@ class Retrieval:
         for inquiry in list(self.inquiries.values()):
             if inquiry.number not in self.inquiries:
                 continue  # the end of one may be the end of another
-            inquiry.problem = ""
             if inquiry.store:
                 inquiry.problem = "the tree changed"
                 self._finish(inquiry)

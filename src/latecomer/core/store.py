@@ -254,8 +254,7 @@ class Store:
         now = self.orders.now
         for name, row in list(self.rows.items()):
             self._keep_row(name, _with_gap(row, fact.since_us or now, 0) if fact.blocked else _closed(row, now))
-        if not fact.blocked:
-            self.keeps()
+        self.keeps()
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
@@ -415,7 +414,8 @@ def _closed(row: ClassRow, now: int) -> ClassRow:
 
 
 def _with_gap(row: ClassRow, start: int, end: int) -> ClassRow:
-    gaps = (*row.gaps, (start, end))
+    """A gap that goes on stays behind all others."""
+    gaps = tuple(sorted((*row.gaps, (start, end)), key=lambda gap: gap[1] == 0))
     if len(gaps) > GAPS_MAX:
         (start, _), (_, end), *rest = gaps  # the oldest two become one
         gaps = ((start, end), *rest)

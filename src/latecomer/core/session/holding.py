@@ -39,7 +39,7 @@ class Holding:
         assert past is not None
         matching = self.matching(session, event)
         recalls = recalls_of(past, matching)
-        if past.was_given(event, recalls) or _unasked(event, matching, recalls):
+        if past.was_given(event, recalls) or unasked(event, matching, recalls):
             return
         running = [recall for recall in recalls if recall.running]
         qos = min(event.qos, max((sub.qos for sub in matching), default=0)) if event.reliable else 0
@@ -150,7 +150,7 @@ class Holding:
         past.releasable.popleft()
         self.let_go(session, past, number)
         recalls = recalls_of(past, matching)
-        if _unasked(event, matching, recalls):
+        if unasked(event, matching, recalls):
             return True
         if 0 < event.expires_us <= self.orders.now:
             self.deliveries.dropped(session, event, "expired")
@@ -186,5 +186,5 @@ def recalls_of(past: Past, matching: Sequence[Subscription]) -> list[Recall]:
     return [recall for sub in matching if (recall := past.recalls.get(sub.text)) is not None]
 
 
-def _unasked(event: Event, matching: Sequence[Subscription], recalls: Sequence[Recall]) -> bool:
+def unasked(event: Event, matching: Sequence[Subscription], recalls: Sequence[Recall]) -> bool:
     return bool(recalls) and len(recalls) == len(matching) and all(recall.unasked(event) for recall in recalls)

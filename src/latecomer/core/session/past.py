@@ -55,8 +55,6 @@ class Gap(msgspec.Struct, frozen=True, array_like=True):
 
     lowest: Key
     firsts: dict[Lane, Stamp]
-    newest: dict[BrokerId, EventId]
-    """The newest reliable one of each origin: an answer without it is not the answer."""
     count: int
 
     def holds(self, event: Event) -> bool:
@@ -67,12 +65,11 @@ class Gap(msgspec.Struct, frozen=True, array_like=True):
         """With one more, which came behind all others of its lane."""
         lane = lane_of(event)
         firsts = self.firsts if lane in self.firsts else {**self.firsts, lane: stamp_of(event)}  # come in order
-        newest = {**self.newest, event.id.origin: event.id} if event.reliable else self.newest
-        return Gap(min(self.lowest, key_of(event)), firsts, newest, self.count + 1)
+        return Gap(min(self.lowest, key_of(event)), firsts, self.count + 1)
 
 
 def gap_of(event: Event) -> Gap:
-    return Gap(key_of(event), {}, {}, 0).wider(event)
+    return Gap(key_of(event), {}, 0).wider(event)
 
 
 def joined(earlier: Gap | None, later: Gap | None) -> Gap | None:
@@ -82,7 +79,6 @@ def joined(earlier: Gap | None, later: Gap | None) -> Gap | None:
     return Gap(
         min(earlier.lowest, later.lowest),
         {**later.firsts, **earlier.firsts},
-        {**earlier.newest, **later.newest},
         earlier.count + later.count,
     )
 
@@ -133,6 +129,8 @@ class Recall:
     """Counts questions: answers to an earlier one mean nothing."""
     batches: deque[deque[Event]] = field(default_factory=deque)
     """What came and was not handed over."""
+    overdue: EventId | None = None
+    """Of an event before which others were found to be due."""
     ended: Outcome | None = None
     """How this round ended."""
     changed: bool = True
@@ -218,6 +216,8 @@ class Past:
     held: dict[int, Held] = field(default_factory=dict)
     """In the order in which they came."""
     by_id: dict[EventId, int] = field(default_factory=dict)
+    lanes: dict[Lane, dict[int, Stamp]] = field(default_factory=dict)
+    """Those with an id by lane, in order."""
     held_bytes: int = 0
     fetchable: int = 0
     """How many of them are."""
@@ -253,6 +253,7 @@ class Past:
         self.fetchable += item.fetchable
         if has_identity(item.event):
             self.by_id[item.event.id] = number
+            self.lanes.setdefault(lane_of(item.event), {})[number] = stamp_of(item.event)
 
     def let_go(self, number: int) -> Held:
         item = self.held.pop(number)
@@ -260,7 +261,20 @@ class Past:
         self.fetchable -= item.fetchable
         if has_identity(item.event):
             del self.by_id[item.event.id]
+            lane = lane_of(item.event)
+            del self.lanes[lane][number]
+            if not self.lanes[lane]:
+                del self.lanes[lane]
         return item
+
+    def older(self, event: Event) -> list[Event]:
+        """Held events that stand before another one in its lane."""
+        found = []
+        for number, stamp in self.lanes.get(lane_of(event), {}).items():
+            if stamp >= stamp_of(event):
+                break
+            found.append(self.held[number].event)
+        return found
 
     # -- what was given ----------------------------------------------------------------------------------------------
 

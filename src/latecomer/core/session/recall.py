@@ -11,10 +11,12 @@ Theory of operation.
    (`GIVEN_MAX`); of those before, the newest in each lane (origin; reliable or not). A store has the events of an
    origin without gaps and gives them in order, so what is not newer was given. After a restart only that is known.
    `REMEMBER_US` after the end of a recall it is forgotten, which bounds the promise: a copy that is later comes twice.
-3. *In order.* What was published before the time asked for, and arrives behind something newer of its lane that history
-   gave, had its turn when it was not asked for: this subscription does not deliver it (`Recall.unasked`).
+3. *In order.* History stands in the order of clocks. What reaches a store when the answer is past its place, because a
+   clock is slow, is not in it; it has reached this broker as well, on the way it shares with whatever is newer of its
+   lane, and is given in front of that. What was published before the time asked for, and arrives behind something newer
+   of its lane, had its turn when it was not asked for: this subscription does not deliver it (`Recall.unasked`).
 4. *Bounded.* When the held events become too many, those whose topic a store keeps are let go of, and so are those that
-   follow: only where they begin and end in each lane is noted (`Gap`). When the round has ended, the gap is asked for
+   follow: only where they begin in each lane is noted (`Gap`). When the round has ended, the gap is asked for
    in another one, and holding begins again. What no store keeps stays held; beyond the bound the oldest is dropped.
 5. *At the client's pace.* History is handed over only while the client's queue is short, so that nothing is dropped
    because of it, and so are the held events after it. While some of them wait, what comes later waits behind them.
@@ -41,7 +43,7 @@ from latecomer.core.effects import Drop
 from latecomer.core.orders import Orders
 from latecomer.core.retrieval import Retrieval
 from latecomer.core.session.delivery import Deliveries, grade_of
-from latecomer.core.session.holding import LOST, Holding, recalls_of
+from latecomer.core.session.holding import LOST, Holding, recalls_of, unasked
 from latecomer.core.session.limits import Access
 from latecomer.core.session.past import FIRST, Held, Past, Recall, RecallRow, joined, recall_of
 from latecomer.core.session.state import HISTORY_END, Parcel, Session, Subscription
@@ -287,6 +289,7 @@ class Recalls:
             if recall.batches:
                 batch = recall.batches[0]
                 if batch:
+                    self._put_in_order(session, past, recall, batch)
                     if not self.holding.has_room(session, past, batch[0], session.subscriptions[recall.text].qos):
                         break
                     share -= 1
@@ -299,15 +302,33 @@ class Recalls:
                 break
         return share
 
+    def _put_in_order(self, session: Session, past: Past, recall: Recall, batch: deque[Event]) -> None:
+        """What a store received when it had already looked at its place (a clock was slow, or the way long) is missing
+        in history, and is held: its turn is before the next one of its lane."""
+        event = batch[0]
+        if recall.overdue == event.id:
+            return
+        recall.overdue = event.id
+        older = [other for other in past.older(event) if self._belongs(session, past, recall, other)]
+        batch.extendleft(reversed(older))
+
+    def _belongs(self, session: Session, past: Past, recall: Recall, event: Event) -> bool:
+        in_range = recall.lowest is not None and key_of(event) >= recall.lowest
+        return in_range and recall in self.holding.recalls(session, past, event)
+
     def _replay(self, session: Session, past: Past, recall: Recall, event: Event) -> None:
         """Give one event of the past, unless it is not for this client, or was given in an earlier round."""
-        recall.place, recall.changed = key_of(event), True
+        key = key_of(event)
+        recall.place, recall.changed = max(key, recall.place or key), True
         subscription = session.subscriptions[recall.text]
         if subscription.no_local and event.publisher == session.client:  # [MQTT-3.8.3-3]
             return
+        if recall.missing is not None and recall.missing.holds(event):
+            return  # the next round brings it, behind those of its lane that only the next round can bring
         matching = self.holding.matching(session, event)
         if recall.fetching is not None:
-            if not recall.fetching.holds(event) or past.was_given(event, recalls_of(past, matching)):
+            recalls = recalls_of(past, matching)
+            if not recall.fetching.holds(event) or past.was_given(event, recalls) or unasked(event, matching, recalls):
                 return
         elif recall.lowest is None:
             recall.lowest = recall.place

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from latecomer.core.broker import Broker
-from latecomer.core.effects import Close, Drop, Effect, Persist, Put, Send, Transmit, Trim
+from latecomer.core.effects import Append, Close, Drop, Effect, Persist, Put, Send, Transmit, Trim
 from latecomer.core.inputs import (
     Input,
     LinkConnected,
@@ -65,6 +65,7 @@ class Rules:
         self.no_publish: list[str] = []
         self.no_receive: list[str] = []
         self.no_client: list[str] = []
+        self.no_past: list[str] = []
 
     def client_problem(self, user: str, client: str) -> str | None:
         return "not this one" if client in self.no_client else None
@@ -77,6 +78,12 @@ class Rules:
 
     def may_receive(self, user: str, client: str, topic: str) -> bool:
         return topic not in self.no_receive
+
+    def may_request(self, user: str, client: str, topic_filter: str) -> bool:
+        return topic_filter not in self.no_past
+
+    def may_receive_past(self, user: str, client: str, topic: str) -> bool:
+        return topic not in self.no_past
 
 
 class MqttHand(Hand):
@@ -136,7 +143,8 @@ class MqttHand(Hand):
 
     def tell(self, fact: Input) -> list[Effect]:
         effects = super().tell(fact)
-        self.writes = [write for persist in of(effects, Persist) for write in persist.writes]
+        writes = [write for persist in of(effects, Persist) for write in persist.writes]
+        self.writes = [write for write in writes if not isinstance(write, Append)]
         for effect in effects:
             if isinstance(effect, Transmit) and effect.connection in self.wires:
                 self.wires[effect.connection].inbox += effect.packets

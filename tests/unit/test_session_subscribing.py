@@ -36,7 +36,9 @@ def test_every_filter_has_its_answer_in_order() -> None:
         "$share//t": 0x8F,
         "$share/g+/t": 0x8F,
         "$share/g/": 0x8F,
-        "$history/since=-1h/t": 0x8F,
+        "$history/since=-1h/t": 1,
+        "$history": 0x8F,
+        "$history/t": 0x8F,
         "+/+/+": 0x97,
         "$share/g/t": 1,
     }

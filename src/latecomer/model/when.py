@@ -79,7 +79,7 @@ def parse_when(text: str, now_us: int) -> int:
 
 
 def format_when(us: int) -> str:
-    """An instant in ISO 8601, UTC, with microseconds. A clock may be wrong: what lies beyond the year 9999 is its end."""
+    """An instant in ISO 8601, UTC, with microseconds. Clocks may be wrong: beyond the year 9999 all is its end."""
     moment = _EPOCH + timedelta(microseconds=min(us, _LAST_US))
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 

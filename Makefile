@@ -43,7 +43,7 @@ test: check ## check, then every test (ARGS="-k name -n 0" picks and steps)
 soak: setup ## fault seeds in bulk on all cores (SEEDS=100000 START=0 JOBS=cores)
 	@$(BIN)/latecomer soak --seeds $(SEEDS) --start $(START) --jobs $(JOBS)
 
-bench: setup ## speed beside peers (BENCH="simulator broker"; ARGS go to both, so pick one)
+bench: setup ## speed beside peers (BENCH="simulator broker", or stores; ARGS go to each, so pick one)
 	@for bench in $(BENCH); do $(BIN)/python -m bench.$$bench $(ARGS) || exit $$?; done
 
 fuzz: setup ## hostile bytes against the wire, guided by coverage (RUNS=1000000)

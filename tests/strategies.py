@@ -23,6 +23,7 @@ from latecomer.messages.link import (
     LinkMessage,
     LinkState,
     LinkStates,
+    Lost,
     Neighbour,
     Publication,
     Request,
@@ -162,6 +163,7 @@ STRATEGIES: Final[dict[type[msgspec.Struct], st.SearchStrategy[Any]]] = {
     StoreAdvertise: st.builds(StoreAdvertise, st.lists(st.tuples(topic_filters, positive), max_size=4).map(tuple)),
     StoreWithdraw: st.builds(StoreWithdraw, topic_classes),
     Settled: st.builds(Settled, st.text()),
+    Lost: st.builds(Lost, names, names, numbers, numbers),
     Request: st.builds(
         Request,
         request_ids,

@@ -13,43 +13,76 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latecomer.core.effects import Accept, Deliver, Disconnect, Effect, Note, Persist, Put, Refuse, Send, Spread
+from latecomer.core.effects import (
+    Accept,
+    Answer,
+    Deliver,
+    Disconnect,
+    Effect,
+    Lookup,
+    Note,
+    Persist,
+    Put,
+    Refuse,
+    Send,
+    Spread,
+    Survey,
+)
 from latecomer.core.events import FLEETING_MAX
 from latecomer.core.inputs import (
     Advertised,
     ClientConnected,
     ClientDisconnected,
     Confirmed,
+    Found,
     Input,
     LinkConnected,
     LinkDisconnected,
     LinkReceived,
     Published,
+    Requested,
+    StoreAssigned,
+    StoreBlocked,
+    StoreTrimmed,
     Subscribed,
+    Surveyed,
     Unadvertised,
     Unsubscribed,
     Woken,
 )
+from latecomer.core.retrieval import WINDOW
 from latecomer.core.routing import Forwarding, Hierarchy, Routing
+from latecomer.core.store import CREDIT_MAX, REPLICA, STREAMS_MAX, WAITING_MAX
 from latecomer.messages.link import (
     PROTOCOL,
     Adopted,
     Advertise,
     AdvertisementsComplete,
     Alive,
+    Compare,
+    Compared,
     Complete,
     Confirm,
+    Credit,
     Done,
     Hello,
+    Keeping,
     LinkMessage,
     LinkState,
     LinkStates,
     Neighbour,
     Publication,
+    Request,
+    RequestId,
+    Response,
+    ResponseEnd,
     Retained,
     RetainedSummary,
     Run,
+    Settled,
     Sharing,
+    StoreAdvertise,
+    StoreWithdraw,
     Subscribe,
     Summary,
     Unadvertise,
@@ -58,8 +91,9 @@ from latecomer.messages.link import (
 )
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
-from latecomer.model.ids import EventId
-from latecomer.wire.link import encode
+from latecomer.model.history import Key, Query, Slice
+from latecomer.model.ids import NUMBER_MAX, EventId
+from latecomer.wire.link import HEADER, decode_body, encode
 from tests import strategies
 from tests.unit.hand import Hand
 
@@ -87,7 +121,43 @@ some_groups: Final = st.tuples(st.sampled_from("gh"), st.sampled_from(("#", "t")
 some_states: Final = st.builds(
     LinkState, brokers, small, small, st.lists(st.builds(Neighbour, brokers, small, small), max_size=3).map(tuple)
 )
+classes: Final = st.sampled_from(("#", "t", "t/+", "t/#"))
+paths: Final = st.lists(brokers, min_size=1, max_size=4, unique=True).map(tuple)
+asked: Final = st.builds(RequestId, brokers | st.just("a"), st.just(1), small)
+keys: Final = st.builds(Key, small, brokers, small, small)
+queries: Final = st.builds(
+    lambda filter, last, after: Query(filter, 0, 0, 0 if after else last, after),
+    classes.map(Filter), small, st.none() | keys,
+)  # fmt: skip
+instants: Final = st.sampled_from((0, 1, 10_000_000, 3_600_000_000, NUMBER_MAX - 1, NUMBER_MAX))
+slices: Final = st.lists(st.builds(Slice, instants, small, small), max_size=4).map(tuple)
+answered: Final = st.builds(
+    lambda id, path, store, events, left, next: Response(id, path, store, tuple(events), (left,) * len(events), next),
+    asked, paths | st.just(("a",)), brokers, st.lists(some_events, max_size=3), small, st.none() | keys,
+)  # fmt: skip
+of_stores: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
+    st.builds(StoreAdvertise, st.lists(st.tuples(classes, st.integers(1, 6)), max_size=3).map(tuple)),
+    st.builds(StoreWithdraw, st.lists(classes, max_size=3).map(tuple)),
+    st.builds(Settled, versions),
+    st.builds(
+        Request, asked, paths, classes, queries, st.just(""), st.sampled_from(("x", REPLICA)),
+        small | st.just(NUMBER_MAX), st.just("") | brokers,
+    ),
+    answered,
+    st.builds(
+        ResponseEnd, asked, paths | st.just(("a",)), brokers, small, small, st.booleans(), st.just(""), st.booleans()
+    ),
+    st.builds(Credit, asked, brokers, small | st.just(NUMBER_MAX)),
+    st.builds(Keeping, brokers, small, small, st.lists(classes, max_size=2).map(tuple), instants, st.booleans()),
+    st.builds(
+        Compare, brokers, brokers, small, classes, instants, instants,
+        st.sampled_from((1, 10_000_000, 3_600_000_000, NUMBER_MAX)),
+    ),
+    st.builds(Compared, brokers | st.just("a"), brokers, small, slices),
+)  # fmt: skip
 nearly_right: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
+    of_stores,
+    of_stores,
     st.builds(Alive, small),
     st.builds(LinkStates, st.lists(some_states, max_size=3).map(tuple)),
     st.builds(Summary, st.lists(st.tuples(brokers, small, small), max_size=3).map(tuple)),
@@ -113,8 +183,10 @@ traffic: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
     st.builds(Done, brokers, small, st.lists(small, max_size=4).map(tuple)),
     st.builds(Subscribe, some_filters),
 )
-said: Final = st.lists(traffic, min_size=1, max_size=6) | st.lists(
-    traffic | nearly_right | strategies.messages, min_size=1, max_size=6
+said: Final = (
+    st.lists(traffic, min_size=1, max_size=6)
+    | st.lists(traffic | of_stores, min_size=1, max_size=6)
+    | st.lists(traffic | nearly_right | strategies.messages, min_size=1, max_size=6)
 )
 
 # -- what happens ------------------------------------------------------------------------------------------------------
@@ -128,6 +200,7 @@ class Victim(Hand):
     def __init__(self, routing: Routing) -> None:
         self.connections: dict[str, int] = {}
         self.wakes: Counter[int] = Counter()
+        self.wants: list[Lookup | Survey] = []
         super().__init__(
             *PEERS, routing=routing, outbox_max=6, mailbox_max=5, routes_max=3, link_max=9, forget_us=5_000_000,
             brokers_max=6, filters_max=4,
@@ -157,7 +230,8 @@ class Victim(Hand):
         elif isinstance(effect, Send):
             assert connected[effect.peer], "nothing is sent where there is no connection"
             assert effect.frames
-            assert b"".join(map(encode, effect.frames)), "whatever is sent can be written"
+            for frame in effect.frames:
+                decode_body(encode(frame)[HEADER:])  # what is sent can be written, and an honest neighbour reads it
         elif isinstance(effect, Disconnect):
             assert connected[effect.peer]
             assert effect.reason
@@ -169,8 +243,13 @@ class Victim(Hand):
             assert Put("outbox", "", effect.event.id.seq, effect.event) in effects[0].writes
         elif isinstance(effect, Spread):
             assert effect.peer in self.broker.interest.peers
+        elif isinstance(effect, Lookup | Survey):
+            span = effect.query if isinstance(effect, Lookup) else effect
+            assert max(span.since_us, span.until_us) <= NUMBER_MAX, "a number that no database has"
+            assert self.assigned, "a broker without a store has nothing to look at"
+            self.wants.append(effect)
         else:
-            assert isinstance(effect, Refuse | Note)
+            assert isinstance(effect, Refuse | Note | Answer)
 
     def check_memory(self) -> None:
         """Nothing that a neighbour or a client says makes these longer than they may be."""
@@ -192,6 +271,21 @@ class Victim(Hand):
         assert len(core.shares.told) <= limits.brokers_max
         assert all(event.published_us < 2**62 for event in core.retained.events.values())
         assert set(core.clients.mailboxes) <= set(self.connections)
+        self.check_history()
+
+    def check_history(self) -> None:
+        core, limits = self.broker, self.broker.settings
+        store, retrieval = core.history.store, core.history.retrieval
+        for heard in core.advertisements.heard.values():
+            assert len(heard) <= limits.filters_max
+        assert len(core.history.replicas.words) <= limits.brokers_max
+        assert len(store.streams) <= STREAMS_MAX
+        assert len(store.waiting) <= WAITING_MAX
+        assert all(stream.credit <= stream.sent + CREDIT_MAX for stream in store.streams.values())
+        assert core.interest.ready or not (store.streams or retrieval.parts)
+        for inquiry in retrieval.inquiries.values():
+            assert all(len(part.responses) <= WINDOW for part in inquiry.parts)
+        assert all(inquiry.number in retrieval.inquiries for inquiry in retrieval.parts.values())
 
     # -- deeds ---------------------------------------------------------------------------------------------------------
 
@@ -199,7 +293,7 @@ class Victim(Hand):
         version = self.broker.membership.version
         present: list[LinkMessage] = [
             type(frame)(version)
-            if isinstance(frame, Adopted | Complete | AdvertisementsComplete) and frame.version == HERE
+            if isinstance(frame, Adopted | Complete | AdvertisementsComplete | Settled) and frame.version == HERE
             else frame
             for frame in frames
         ]
@@ -232,7 +326,22 @@ class Victim(Hand):
             self.client(name, ClientConnected(name, 1))
             self.client(name, Subscribed(name, Filter("#" if name == "x" else "t")))
         for peer in PEERS:
-            self.says(peer, [Subscribe((Filter("#"),))])
+            self.says(peer, [Subscribe((Filter("#"),)), Settled(HERE)])
+
+    @property
+    def assigned(self) -> bool:
+        return bool(self.broker.history.store.rows)
+
+    def looks(self) -> None:
+        """The store answers what it was asked, the newest first."""
+        while self.wants:
+            want = self.wants.pop()
+            if isinstance(want, Lookup):
+                page = self.disk.store.read(want.query, self.now, want.events_max, want.bytes_max)
+                self.tell(Found(want.token, page))
+            else:
+                slices = self.disk.store.survey(want.topics, want.since_us, want.until_us, want.width_us)
+                self.tell(Surveyed(want.token, slices))
 
     def client(self, name: str, fact: Input) -> None:
         if isinstance(fact, ClientConnected):
@@ -256,6 +365,12 @@ client_facts: Final = st.one_of(
     st.builds(Published, names, small, topics, st.booleans()),
     st.builds(Confirmed, names, small),
 )
+store_facts: Final[st.SearchStrategy[Input]] = st.one_of(
+    st.builds(StoreAssigned, st.lists(classes, max_size=2, unique=True).map(tuple), small),
+    st.builds(StoreTrimmed, small),
+    st.builds(StoreBlocked, st.booleans(), small),
+    st.builds(Requested, names, small, queries),
+)
 peers: Final = st.sampled_from(PEERS)
 deeds: Final[st.SearchStrategy[Deed]] = st.one_of(
     st.builds(lambda peer, frames: lambda victim: victim.says(peer, frames), peers, said),
@@ -268,6 +383,8 @@ deeds: Final[st.SearchStrategy[Deed]] = st.one_of(
     st.builds(lambda peer: lambda victim: victim.tell(LinkDisconnected(peer)), peers),
     st.builds(lambda us: lambda victim: victim.wait(us), st.sampled_from((1_000, 25_000, 600_000, 3_000_000))),
     st.builds(lambda fact: lambda victim: victim.client(fact.client, fact), client_facts),
+    st.builds(lambda fact: lambda victim: victim.tell(fact), store_facts),
+    st.just(lambda victim: victim.looks()),
 )  # fmt: skip
 routings: Final = st.builds(
     lambda kind, covering, advertisements: kind(covering=covering, advertisements=advertisements),
@@ -281,6 +398,7 @@ def play(routing: Routing, well: bool, story: list[Deed]) -> Victim:
     victim = Victim(routing)
     if well:
         victim.begins_well()
+        victim.tell(StoreAssigned(("t/#",)))
     for deed in story:
         deed(victim)
     return victim

@@ -28,6 +28,14 @@ from latecomer.runtime.admin import (
     page_of,
 )
 from latecomer.runtime.metrics import Counters, render
+from latecomer.runtime.store_views import (
+    ClassView,
+    OtherStoreView,
+    StoresView,
+    StoreView,
+    WayView,
+    complete_since,
+)
 
 TOKEN = "a token for tests only"
 NASTY = "<script>alert('é')</script>/+#\u202e"
@@ -68,6 +76,10 @@ class Node:
 
     def links(self) -> Sequence[LinkView]:
         return [LinkView("b2", "held", problem="refused")]
+
+    async def stores(self) -> StoresView:
+        store = StoreView((ClassView("t/#", 5, ((7, 0),), True),), events=3, problem="the store is full: no room")
+        return StoresView("b1", store, (OtherStoreView("b2", ("t/#",), 9, False),), (WayView("t/#", 0, ("b1",)),))
 
     def disconnect(self, client: str, reason: str) -> bool:
         self.done.append(f"{client}: {reason}")
@@ -166,6 +178,34 @@ def test_links() -> None:
         assert (link["peer"], link["state"], link["problem"]) == ("b2", "held", "refused")
 
     told(story)
+
+
+def test_stores() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        assert (await caller.ask("/api/v1/stores", token=None))[0] == 401
+        _, told, _ = await caller.ask("/api/v1/stores")
+        assert told["store"]["classes"] == [{"topics": "t/#", "since_us": 5, "gaps": [[7, 0]], "answering": True}]
+        assert (told["store"]["events"], told["store"]["problem"]) == (3, "the store is full: no room")
+        assert told["others"] == [{"broker": "b2", "topics": ["t/#"], "complete_since_us": 9, "filling": False}]
+        assert told["table"] == [{"topics": "t/#", "hops": 0, "ways": ["b1"]}]
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    ("classes", "kept_from_us", "since_us"),
+    [
+        ((), 4, 4),
+        ((ClassView("a", 7), ClassView("b", 9)), 4, 9),
+        ((ClassView("a", 7),), 8, 8),
+        ((ClassView("a", 7, ((10, 12),)),), 4, 12),
+        ((ClassView("a", 7, ((10, 0),)),), 4, 0),
+    ],
+)
+def test_a_store_is_complete_where_all_its_classes_are(
+    classes: tuple[ClassView, ...], kept_from_us: int, since_us: int
+) -> None:
+    assert complete_since(classes, kept_from_us) == since_us
 
 
 def test_any_name_is_told_as_it_is() -> None:

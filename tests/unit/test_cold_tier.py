@@ -377,7 +377,7 @@ def test_what_reads_back_differently_does_not_come_into_place(tmp_path: Path, mo
     tier = ColdTier(str(tmp_path))
     write(tier, [event(1)])
     fill = cold_write._fill
-    monkeypatch.setattr(cold_write, "_fill", lambda file, table, order: fill(file, table, order.slice(1)))
+    monkeypatch.setattr(cold_write, "_fill", lambda file, table, order, sums: fill(file, table, order.slice(1), sums))
     with pytest.raises(ColdError, match="not what is read back: 1 rows instead of 2"):
         write(tier, [event(2)])
     monkeypatch.undo()

@@ -7,7 +7,7 @@ import math
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from latecomer.runtime.metrics import GAUGES, Counters, Histogram, render
+from latecomer.runtime.metrics import GAUGES, Counters, Histogram, StoreCounters, render
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -25,13 +25,14 @@ def test_every_metric_has_a_name_of_ours_and_says_what_it_is() -> None:
     counters.drop("queue-full")
     counters.refuse("not-authorised")
     counters.link("b2")
+    counters.store = StoreCounters()
     families = list(text_string_to_metric_families(render(counters, dict.fromkeys(GAUGES, 1.0)).decode()))
     assert {family.name for family in families} >= {f"latecomer_{name}" for name in GAUGES}
     for family in families:
         assert family.name.startswith("latecomer_")
         assert family.documentation.endswith(".")
         assert family.samples, family.name
-        assert family.type in ("counter", "gauge", "histogram")
+        assert family.type in ("counter", "gauge", "histogram", "summary")
         if family.type == "counter":
             assert all(sample.name.endswith("_total") for sample in family.samples)
 
@@ -58,6 +59,20 @@ def test_what_is_counted_is_shown() -> None:
     assert found["link_frames_total", (("direction", "out"), ("peer", "b2"))] == 9
     assert found["link_bytes_total", (("direction", "in"), ("peer", "b2"))] == 10
     assert found["sessions", ()] == 12
+
+
+def test_a_store_is_counted_where_there_is_one() -> None:
+    assert not [name for name, _ in samples(render(Counters(), {})) if name.startswith("store")]
+    found = samples(render(Counters(store=StoreCounters(5, 4, 3, 7, 2)), {"store_events": 9}))
+    assert {name: value for (name, _), value in found.items() if name.startswith("store")} == {
+        "store_appended_total": 5,
+        "store_refused_total": 4,
+        "store_requests_served_total": 3,
+        "store_request_hops_count": 3,
+        "store_request_hops_sum": 7,
+        "store_replayed_total": 2,
+        "store_events": 9,
+    }
 
 
 @pytest.mark.parametrize("name", ['quo"te', "back\\slash", "new\nline", "é–☃", "}", ""])

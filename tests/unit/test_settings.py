@@ -9,6 +9,7 @@ import pytest
 from latecomer.core.settings import BrokerSettings
 from latecomer.model.errors import SettingsError
 from latecomer.model.toml_text import SIZE_MAX
+from latecomer.runtime.amounts import show_size
 from latecomer.runtime.settings import ELSEWHERE, Listener, Settings, is_loopback, load, loads
 from latecomer.runtime.settings_check import warnings
 
@@ -148,6 +149,65 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
         load(tmp_path / "absent.toml")
     with pytest.raises(SettingsError, match="cannot be read"):
         load(tmp_path)
+
+
+# -- stores
+
+
+def test_a_store_is_described_as_people_speak() -> None:
+    store = loads(
+        '[store]\ntopics = ["sensors/#", "+/log"]\nkeep = "1.5h"\ncapacity = "2 GiB"\nevents = 9\nreserve = 5\nhot = 90'
+    ).store
+    assert store.topics == ("sensors/#", "+/log")
+    assert (store.keep_us, store.hot_us) == (5_400_000_000, 90_000_000)
+    assert (store.capacity_bytes, store.reserve_bytes, store.events) == (2 * 2**30, 5, 9)
+    usual = Settings().store
+    assert (usual.topics, usual.keep_us, usual.capacity_bytes) == ((), 7 * 86_400 * 10**6, 20 * 10**9)
+    assert usual.reserve_bytes is None
+    assert Settings().store_directory == Path("latecomer-data/store")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('topics = ["a/#", "a/#/b"]', "store.topics: '#' must be the last character"),
+        ('topics = [""]', "store.topics: a topic filter needs at least one character"),
+        ('topics = ["$SYS/#"]', "store.topics: '$SYS/#': what begins with '$' is not published"),
+        ('topics = ["a", "a"]', "store.topics: 'a' is named twice"),
+        ('keep = "7 parsecs"', "store.keep: 'parsecs' is not a unit of time; write it as in"),
+        ('keep = "-7d"', "store.keep: '-7d' is not a duration; write it as in"),
+        ("keep = -7", "store.keep: must not be negative, and -7 is"),
+        ('keep = "5000w"\nhot = "60000w"', "store.hot: must be at most a thousand years"),
+        ("keep = true", "store.keep: must be"),
+        ('capacity = "20 GBit"', "store.capacity: 'GBit' is not a unit of size"),
+        ('capacity = "20"', "store.capacity: must be at least 1000000 bytes, or 0"),
+        ('capacity = "900000000PB"', "store.capacity: is more than any disk has"),
+        ('reserve = "much"', "store.reserve: 'much' is not a size"),
+        ('cold = ""', "store.cold: must not be empty"),
+        ('cold = "/x"\nhot = 0', "store.hot: must be more than 0"),
+    ],
+)
+def test_what_is_wrong_with_a_store(text: str, sentence: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        loads(f"[store]\n{text}", "f")
+    assert sentence in str(caught.value)
+    assert str(caught.value).startswith("f:")
+
+
+@pytest.mark.parametrize(
+    ("cold", "meant"),
+    [("old", "there/old"), ("/old", "/old"), ("s3://bucket/old", "s3://bucket/old")],
+)
+def test_a_cold_tier_is_a_directory_or_an_address(cold: str, meant: str) -> None:
+    assert loads(f"[store]\ncold = '{cold}'", folder=Path("there")).store.cold == meant
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (5_432_100, "5.43 MB"), (999_600, "1 MB"), (20 * 10**9, "20 GB")],
+)
+def test_sizes_are_shown_with_three_digits(size: int, shown: str) -> None:
+    assert show_size(size) == shown
 
 
 # -- the command line speaks last

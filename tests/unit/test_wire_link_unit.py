@@ -21,6 +21,7 @@ from latecomer.messages.link import (
     Credit,
     Keeping,
     LinkMessage,
+    Lost,
     Publication,
     Request,
     RequestId,
@@ -396,6 +397,7 @@ WORDS: dict[str, LinkMessage] = {
     "store-advertise a (1 hop), b (2 hops)": StoreAdvertise((("a", 1), ("b", 2))),
     "store-withdraw a, b": StoreWithdraw(("a", "b")),
     "settled for tree 01234567": Settled("0123456789"),
+    "lost for 2": Lost("1", "2", 2_000_000, 3_000_000),
     "request 4.7/1 a by 4": request(),
     "request 4.7/1 a ? price > 3 since 2.500000 for A by 4 3": request(
         ("4", "3"), Query(A_PRICE, 3_500_000), client="A"

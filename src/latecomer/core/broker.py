@@ -45,6 +45,7 @@ from latecomer.core.inputs import (
 from latecomer.core.interest import Interest
 from latecomer.core.links import ACK_EVERY
 from latecomer.core.linkstate import LinkStateDatabase
+from latecomer.core.losses import Losses
 from latecomer.core.membership import Membership
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
@@ -72,6 +73,7 @@ from latecomer.messages.link import (
     Done,
     LinkMessage,
     LinkStates,
+    Lost,
     Publication,
     Retained,
     RetainedSummary,
@@ -125,7 +127,7 @@ class Broker:
             self.orders,
             self.neighbours,
             self._adopted,
-            lambda brokers: self.events.forget(brokers),
+            self._forgot,
             LinkStateDatabase(id, boot, forgotten={str(k): v for k, v in forgotten.items() if isinstance(v, int)}),
             dict.fromkeys(str(member) for member in disk.get("member", {}).get("", {})),
             bool(meta.get("uncharted", False)),
@@ -136,6 +138,13 @@ class Broker:
         self.retained = self._make_retained(limits)
         self.shares = self._make_shares()
         self.shares_due: Instant | None = None
+        self.losses = Losses(
+            id,
+            self.orders,
+            self.neighbours,
+            self.interest,
+            lambda since, until: self.history.store.missed(since, until),
+        )
         settling = Settling(self.neighbours.send, lambda: self.history.settled())
         self.events = Events(
             id,
@@ -150,6 +159,7 @@ class Broker:
             self.retained,
             self.shares,
             settling,
+            self.losses,
         )
         access = access or Anything()
         self.history = self._make_history(settling, access)
@@ -249,6 +259,7 @@ class Broker:
         self.membership.start()
         self.clients.recover(disk)
         self.events.recover(disk)
+        self.losses.recover(disk)
         self.retained.recover(disk)
         self.shares.recover(disk)
         self.history.recover(disk)
@@ -349,6 +360,7 @@ class Broker:
             RetainedSummary: self.retained.on_summary,
             Retained: self.retained.on_retained,
             Sharing: self.shares.on_sharing,
+            Lost: self.losses.on_lost,
             Run: Runs(self.events).on_run,
             Void: lambda peer, frame: None,
             **self.history.frames(),
@@ -374,7 +386,7 @@ class Broker:
         self.advertisements.adopt(tree.peers(self.id), len(tree.parent))
         apart_since, self.membership.link_states.apart_since = self.membership.link_states.apart_since, None
         if apart_since is not None and self.orders.now - apart_since >= self.settings.forget_us // 2:
-            self.history.store.missed(apart_since)
+            self.history.store.missed(apart_since, self.orders.now)
         self.interest.adopt(tree)
 
     def _tree_ready(self) -> None:
@@ -385,11 +397,17 @@ class Broker:
         self.routes.clear()
         self.orders.note(Kind.TREE_READY, detail=tree.version, count=len(tree.parent))
         self.history.settling.tree_ready(tree.version, self.interest.peers)
+        self.losses.tree_ready()
         self.events.tree_ready()
         self.history.tree_ready()
 
+    def _forgot(self, brokers: list[BrokerId]) -> None:
+        self.events.forget(brokers)
+        self.history.replicas.forget(brokers)
+
     def _tree_lost(self) -> None:
         self.events.tree_lost()
+        self.losses.tree_lost()
         self.history.tree_lost()
 
     def stored(self, topic: str) -> bool:

@@ -25,6 +25,7 @@ from latecomer.core.effects import Accept, Drop, Put, Refuse
 from latecomer.core.inputs import Published
 from latecomer.core.interest import Interest
 from latecomer.core.legality import size_problem, topic_problem
+from latecomer.core.losses import Losses
 from latecomer.core.membership import Membership
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
@@ -64,6 +65,7 @@ class Events:
     retained: RetainedMessages
     shares: Shares
     settling: Settling
+    losses: Losses
     outbox: Outbox = field(default_factory=Outbox)
     seen: Seen = field(default_factory=Seen)
     transit: dict[BrokerId, dict[int, list[BrokerId]]] = field(default_factory=dict)
@@ -244,6 +246,7 @@ class Events:
             self._drop(entry.event.id.seq)
             who = ", ".join(entry.needs or ("brokers not heard of",))
             self._note_dropped(entry.event, f"no room to keep it for {who}")
+            self.losses.note(entry.needs or self.membership.members, entry.event.published_us)
         return True
 
     def _queue_fleeting(self, event: Event) -> None:

@@ -17,6 +17,7 @@ from latecomer.messages.link import (
     Done,
     Hello,
     LinkMessage,
+    Lost,
     Neighbour,
     Publication,
     Request,
@@ -35,7 +36,7 @@ CONTROL_MAX = 65_536
 VOID = Void()
 REASON_MAX = 300
 """Characters of a reason: it may quote what the peer said."""
-OF_THE_TREE = (Publication, Run, Done, Settled, Request, Response, ResponseEnd, Credit, Compare, Compared)
+OF_THE_TREE = (Publication, Run, Done, Settled, Lost, Request, Response, ResponseEnd, Credit, Compare, Compared)
 """Frames that mean something only in the tree in which they were sent."""
 SILENCES = 3
 """Heartbeats that may be missed before a connection counts as dead."""

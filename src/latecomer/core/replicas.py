@@ -141,6 +141,11 @@ class Replicas:
         if self.filling and self.task is None:
             self.begin(full=True)
 
+    def forget(self, brokers: list[BrokerId]) -> None:
+        """These will not come back."""
+        for broker in brokers:
+            self.words.pop(broker, None)
+
     def _word(self) -> Keeping:
         rows = self.store.rows
         since_us = max((_complete_since(row.since_us, row.gaps) for row in rows.values()), default=0)

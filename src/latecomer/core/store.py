@@ -228,10 +228,10 @@ class Store:
             if not end and event.published_us < start and topic_matches(name, event.topic):
                 self._keep_row(name, ClassRow(row.since_us, (*row.gaps[:-1], (event.published_us, 0))))
 
-    def missed(self, since_us: int) -> None:
-        """Somebody is back who has not kept things for us since then."""
+    def missed(self, since_us: int, until_us: int) -> None:
+        """Somebody did not keep everything of this time for us."""
         for name, row in list(self.rows.items()):
-            self._keep_row(name, _with_gap(row, since_us, self.orders.now))
+            self._keep_row(name, _with_gap(row, since_us, max(1, until_us)))
         if self.rows:
             self.keeps()
 

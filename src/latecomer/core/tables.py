@@ -31,4 +31,5 @@ TABLES: dict[str, Any] = {
     "retained": Event,
     "sharing": Sharing,
     "store": ClassRow,
+    "lost": tuple[int, int],
 }

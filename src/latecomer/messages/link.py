@@ -201,6 +201,15 @@ class Settled(msgspec.Struct, frozen=True, tag="settled", array_like=True):
     version: Version
 
 
+class Lost(msgspec.Struct, frozen=True, tag="lost", array_like=True):
+    """To a broker that was away: the origin had no room to keep all events of this time for it."""
+
+    origin: Name
+    broker: Name
+    since_us: Number
+    until_us: Number
+
+
 class RequestId(msgspec.Struct, frozen=True, array_like=True, cache_hash=True):
     """Who asks, in which of its lives, and which of its requests."""
 
@@ -324,6 +333,7 @@ SessionFrame = (
     | StoreAdvertise
     | StoreWithdraw
     | Settled
+    | Lost
     | Request
     | Response
     | ResponseEnd

@@ -1,0 +1,7 @@
+"""`python -m bench.stores`."""
+
+import sys
+
+from bench.stores.run import main
+
+sys.exit(main())

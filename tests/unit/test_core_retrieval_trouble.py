@@ -1,0 +1,140 @@
+"""Asking for history where nobody answers; and asking the store of this very broker, which answers at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from latecomer.core.effects import Effect
+from latecomer.core.retrieval import ATTEMPTS_MAX, PATIENCE_US, PAUSE_US, WINDOW
+from latecomer.messages.link import Alive, Credit, Publication, StoreAdvertise
+from latecomer.model.history import Outcome, key_of
+from latecomer.model.ids import NUMBER_MAX
+from tests.unit.hand import publications
+from tests.unit.retrieval_hand import Reader, answer, network, over, the
+from tests.unit.store_hand import Rules, StoreHand, credits, past, requests
+
+# -- silence and failure -----------------------------------------------------------------------------------------------
+
+
+def test_a_store_that_cannot_answer_is_asked_again_a_little_later() -> None:
+    hand = network()
+    reader = Reader(hand)
+    effects = hand.hear("c", over(the(reader.first).id, final=False, problem="segment 7 is damaged"))
+    assert requests(effects, "c") == []
+    assert len(requests(hand.wait(PAUSE_US), "c")) == 1
+
+
+def test_when_the_nearest_cannot_another_is_asked() -> None:
+    hand = network(c=2, b=3)
+    reader = Reader(hand)
+    hand.hear("c", over(the(reader.first).id, final=False, problem="damaged"))
+    assert len(requests(hand.wait(PAUSE_US), "b")) == 1
+
+
+def test_in_the_end_who_asked_is_told_why_nobody_answers() -> None:
+    hand = network()
+    reader = Reader(hand)
+    id = the(reader.first).id
+    for attempt in range(ATTEMPTS_MAX):
+        hand.hear("c", over(id, final=False, problem=f"damaged {attempt}"))
+        if attempt + 1 < ATTEMPTS_MAX:
+            assert reader.outcomes == []
+            id = the(hand.wait(PAUSE_US)).id
+    assert reader.outcomes == [Outcome((), 0, 0, False, f"damaged {ATTEMPTS_MAX - 1}")]
+    assert requests(hand.wait(2 * PATIENCE_US), "c") == []
+
+
+def test_a_store_that_says_nothing_is_not_waited_for_for_ever() -> None:
+    hand = network(c=2, b=3)
+    reader = Reader(hand)
+    id = the(reader.first).id
+    hand.hear("c", answer(id, past("e", 1, 1)))
+    effects = wait(hand, 3 * PATIENCE_US)
+    assert credits(effects, "c")[0] == Credit(id, "e", 0)
+    assert [asked.query.after for asked in requests(effects, "b")][:1] == [key_of(past("e", 1, 1))]
+
+
+def test_a_store_that_waits_for_the_reader_is_not_silent() -> None:
+    hand = network()
+    reader = Reader(hand, eager=False)
+    id = the(reader.first).id
+    for number in range(1, WINDOW + 1):
+        hand.hear("c", answer(id, past("e", number, number)))
+    effects = wait(hand, 2 * PATIENCE_US - 1000)
+    granted = reader.more()
+    effects += granted + wait(hand, PATIENCE_US // 2)
+    assert [told.credit for told in credits(effects, "c")] == [2 * WINDOW], "it has had no time to answer yet"
+    assert requests(effects, "c") == []
+
+
+def wait(hand: StoreHand, duration_us: int) -> list[Effect]:
+    """Time passes, and the neighbours are alive."""
+    effects: list[Effect] = []
+    for _ in range(duration_us // 1_000_000):
+        effects += hand.hear("b", Alive(hand.link("b").sent)) + hand.hear("c", Alive(hand.link("c").sent))
+        effects += hand.wait(1_000_000)
+    assert hand.broker.interest.ready
+    return effects
+
+
+# -- the own store -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("last", [0, 5])
+def test_the_own_store_answers_at_once(last: int) -> None:
+    hand = StoreHand("b", "c", response_events=2)
+    hand.line()
+    hand.keep()
+    hand.settled()
+    hand.stock(*[past("e", number, number) for number in range(1, 10)])
+    reader = Reader(hand, last=last)
+    hand.perform(reader.first)
+    assert reader.ids == [f"e.1.{number}" for number in range(10 - last if last else 1, 10)]
+    assert reader.outcomes == [Outcome(("a",), 0, 1)]
+    assert hand.broker.history.store.streams == {}
+
+
+def test_the_own_store_waits_for_a_slow_reader() -> None:
+    hand = StoreHand("b", "c", response_events=1)
+    hand.line()
+    hand.keep()
+    hand.settled()
+    hand.stock(*[past("e", number, number) for number in range(1, 30)])
+    reader = Reader(hand, eager=False)
+    hand.perform(reader.first)
+    for _ in range(30):
+        [part] = reader.inquiry.parts if reader.inquiry and reader.inquiry.parts else [None]
+        assert part is None or len(part.waiting) <= WINDOW
+        hand.perform(reader.more())
+    assert reader.ids == [f"e.1.{number}" for number in range(1, 30)]
+    assert len(reader.outcomes) == 1
+
+
+def test_an_own_store_that_refuses_ends_the_question_before_it_is_asked() -> None:
+    hand = StoreHand("b", "c")
+    hand.line()
+    hand.keep()
+    hand.broker.history.store.access = Rules()
+    reader = Reader(hand, user="mallory")
+    assert [outcome.stores for outcome in reader.outcomes] == [("a",)]
+
+
+def test_a_life_beyond_all_numbers_is_a_long_one() -> None:
+    """Else whoever is sent the event next, or keeps it, chokes on it."""
+    hand = network()
+    reader = Reader(hand)
+    hand.hear("c", answer(the(reader.first).id, past("e", 1, 1), left=NUMBER_MAX))
+    assert [event.expires_us for event in reader.events] == [NUMBER_MAX]
+    hand = StoreHand("b", "c")
+    hand.line(b=["#"])
+    effects = hand.hear("c", Publication(past("c", 1, 1), left_us=NUMBER_MAX))
+    assert [carried.event.expires_us for carried in publications(effects, "b")] == [NUMBER_MAX]
+
+
+def test_what_was_wrong_with_an_attempt_before_is_not_said_of_the_one_that_went_well() -> None:
+    hand = network()
+    reader = Reader(hand, "#")
+    hand.hear("c", over(the(reader.first).id, final=False, problem="damaged"))
+    hand.hear("c", StoreAdvertise((("#", 2),)))
+    hand.hear("c", over(the(hand.wait(PAUSE_US)).id))
+    assert reader.outcomes == [Outcome(("e",), 2, 0)]

@@ -61,12 +61,12 @@ def test_a_failed_seed_says_how_to_see_it_again() -> None:
     ]
 
 
-def test_both_lives_of_a_seed_count() -> None:
-    plain, mqtt, both = (next(iter(soak(3, 1, 1, clients))) for clients in ("plain", "mqtt", "both"))
-    assert plain.accepted
-    assert mqtt.accepted
-    assert both.accepted == plain.accepted + mqtt.accepted
-    assert next(iter(soak(3, 1, 1))) == both, "both is what a soak does unless told otherwise"
+def test_all_lives_of_a_seed_count() -> None:
+    kinds = ("plain", "mqtt", "history")
+    *lives, all_of_them = (next(iter(soak(3, 1, 1, clients))) for clients in (*kinds, "all"))
+    assert all(life.accepted for life in lives)
+    assert all_of_them.accepted == sum(life.accepted for life in lives)
+    assert next(iter(soak(3, 1, 1))) == all_of_them, "that is what a soak does unless told otherwise"
 
 
 def test_the_life_that_failed_is_the_one_to_replay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_the_life_that_failed_is_the_one_to_replay(monkeypatch: pytest.MonkeyPat
         raise ZeroDivisionError("planted")
 
     monkeypatch.setattr(MqttChaos, "run", crash)
-    verdict = judge(3, "both")
+    verdict = judge(3, "all")
     assert "ZeroDivisionError: planted" in verdict.violations[0]
     assert verdict.replay == "latecomer soak --start 3 --seeds 1 --clients mqtt --transcript"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -97,7 +96,7 @@ def test_verify_finds_what_nobody_has_read(store: Path, tmp_path: Path) -> None:
         "UPDATE event SET epoch = 2 WHERE seq = 7",
         "UPDATE event SET origin = 'b3' WHERE seq = 7",
         "UPDATE event SET origin = CAST(x'ff' AS TEXT) WHERE seq = 7",
-        "UPDATE sums SET count = count + 1 WHERE rowid_of = 1".replace("rowid_of = 1", "topic = 1"),
+        "UPDATE sums SET count = count + 1 WHERE topic = 1",
         "UPDATE topic SET low = low + 1 WHERE number = 2",
         "UPDATE topic SET name = 't/x' WHERE number = 2",
         "DELETE FROM event WHERE seq = 299",
@@ -138,12 +137,8 @@ def test_a_file_that_is_none_is_set_aside(store: Path, tmp_path: Path) -> None:
 
 def test_a_damaged_page_costs_no_more_than_its_rows(store: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(store, tmp_path / "s")
-    connection = sqlite3.connect(folder / "1.db")
-    ((root,),) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchall()
-    connection.close()
     data = bytearray((folder / "1.db").read_bytes())
     pages = [at for at in range(0, len(data), 4096) if data[at] == 13 and b"t/" in data[at : at + 4096]]
-    assert root
     leaf = pages[len(pages) // 2]
     data[leaf : leaf + 100] = bytes(100)
     (folder / "1.db").write_bytes(data)
@@ -169,6 +164,7 @@ def test_a_repair_that_was_interrupted_is_finished(store: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("seed", range(FLIPS))
 def test_any_flipped_bit_is_noticed_or_harmless(seed: int, store: Path, tmp_path: Path) -> None:
+    """At the latest by `verify`: an inner page of an index has no checksum, and what it hides readers do not miss."""
     folder = shutil.copytree(store, tmp_path / "s")
     flip(folder / "1.db", Random(seed))
     try:
@@ -182,7 +178,7 @@ def test_any_flipped_bit_is_noticed_or_harmless(seed: int, store: Path, tmp_path
         complete = found[:-1] == EVENTS
         report = engine.verify()
         assert complete or engine.problems or not report.ok, "events are missing, and nobody says so"
-        assert len(found) > 200
+        assert len(read(engine)) > 250, "what is whole was lost"
         engine.append(EVENTS)
         assert read(engine)[:300] == EVENTS, "what others have makes it whole again"
         assert engine.verify().ok
@@ -221,8 +217,7 @@ def test_the_same_damage_is_told_once(store: Path, tmp_path: Path) -> None:
     folder = damaged(store, tmp_path / "s", "UPDATE event SET body = x'00' WHERE seq = 1")
     with opened(folder) as engine:
         for _ in range(3):
-            with suppress(IndexError):
-                read(engine)
+            assert len(read(engine)) == 300
         engine.append([event(5000)])
         engine.append([event(5001)])
         assert len(engine.problems) == 1

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from latecomer.cli.store_options import Capacity, Keep, store_amounts
 from latecomer.runtime.node import Node
 from latecomer.runtime.settings import Settings, load
 
@@ -24,6 +25,12 @@ def broker(
     data: Annotated[Path | None, typer.Option(help="Directory for everything that is kept.")] = None,
     id: Annotated[str | None, typer.Option(help="Name of this broker.")] = None,
     durability: Annotated[str | None, typer.Option(help="power, process or none.")] = None,
+    store: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPICS", help="Keep the history of these topics, as 'sensors/#'; may be repeated."),
+    ] = None,
+    keep: Keep = None,
+    capacity: Capacity = None,
     check: Annotated[bool, typer.Option("--check", help="Say whether the settings can work, and stop.")] = False,
 ) -> None:
     """Start a broker that any MQTT client can use."""
@@ -38,6 +45,9 @@ def broker(
         overrides["broker.id"] = id
     if durability is not None:
         overrides["broker.durability"] = durability
+    if store:
+        overrides["store.topics"] = store
+    overrides |= {f"store.{key}": value for key, value in store_amounts(keep, capacity).items()}
     settings = load(config, overrides)
     if check:
         typer.echo(f"the settings of broker {settings.broker.id!r} can work")
@@ -72,7 +82,15 @@ def announce(node: Node) -> None:
     where = ", ".join(node.addresses)
     typer.echo(f"broker {node.settings.broker.id} is ready: {where}")
     typer.echo(f"  durability {node.settings.broker.durability}, data in {node.settings.broker.data}")
+    store = node.settings.store
+    if store.topics:
+        limits = ", ".join((f"for {_said(store.keep, ' s')}", f"up to {_said(store.capacity, ' bytes')}"))
+        typer.echo(f"  keeps {', '.join(store.topics)} {limits}")
     sys.stdout.flush()
+
+
+def _said(amount: str | float, unit: str) -> str:
+    return amount if isinstance(amount, str) else f"{amount:g}{unit}"
 
 
 class OneLine(logging.Formatter):

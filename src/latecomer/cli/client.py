@@ -96,6 +96,7 @@ class Connection:
         self.acknowledged: dict[int, ReasonCode] = {}
         """By packet identifier; who asks takes it out."""
         self.granted: list[ReasonCode] = []
+        self.granted_properties: Properties | None = None
         self._connack: tuple[ReasonCode, Properties | None] | None = None
         self._goodbye: tuple[ReasonCode, Properties | None] | None = None
         self.client = self._client(where)
@@ -208,6 +209,7 @@ class Connection:
         self, client: Client, userdata: object, mid: int, codes: list[ReasonCode], properties: Properties | None
     ) -> None:
         self.granted = codes
+        self.granted_properties = properties
 
 
 def no_properties(packet: int) -> Properties:

@@ -8,6 +8,7 @@ Exit codes
     0    done
     1    done, and the answer is no: a seed failed, a promise was broken
     2    the request cannot be carried out; one line on standard error says why
+    3    done, and the history that was asked for is not complete; standard error says what is missing
     130  interrupted from the keyboard
 """
 
@@ -47,6 +48,23 @@ VERBS: list[tuple[str, Verb]] = [
     ("demo", Later("latecomer.cli.demo", "demo", "A network of six brokers, and the story of what happened in it.")),
     ("pub", Later("latecomer.cli.pub", "pub", "Publish a message, a file, or every line of standard input.")),
     ("sub", Later("latecomer.cli.sub", "sub", "Subscribe, and print one line per message.")),
+    (
+        "history",
+        Later(
+            "latecomer.cli.history",
+            "history",
+            "Print what was published in the past, oldest first, and end with exit code 3 if something is missing.",
+        ),
+    ),
+    (
+        "stores",
+        Later(
+            "latecomer.cli.stores",
+            "stores",
+            "Show who keeps the history of which topics, how complete it is, and who asked for it.",
+        ),
+    ),
+    ("store", Later("latecomer.cli.store", "store", "Check the files of a store, or say what is in them.")),
     ("up", Later("latecomer.cli.up", "up", "Start a network of brokers here, and keep it running until Ctrl-C.")),
     ("user", Later("latecomer.cli.user", "user", "Add, remove and list the users of a broker.")),
     ("simulate", Later("latecomer.cli.simulate", "simulate", "Run a network of brokers in virtual time.")),

@@ -10,9 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from latecomer.model.errors import SettingsError
-from latecomer.sim.chaos import live
-from latecomer.sim.mqtt_chaos import live_mqtt
-from latecomer.sim.soak import Clients, Verdict, soak
+from latecomer.sim.soak import LIVES, Clients, Verdict, soak
 from latecomer.sim.transcript import Digest, Transcript, plain
 
 SHOWN_MAX = 20
@@ -23,9 +21,11 @@ def soak_verb(
     seeds: Annotated[int, typer.Option(help="How many seeds to live.")] = 1000,
     start: Annotated[int, typer.Option(help="The first seed.")] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; 0 means one per core.")] = 0,
-    clients: Annotated[Clients, typer.Option(help="Lives of plain clients, of MQTT clients, or both.")] = Clients.BOTH,
+    clients: Annotated[
+        Clients, typer.Option(help="Lives of plain clients, of MQTT clients, of stores, or all.")
+    ] = Clients.ALL,
     transcript: Annotated[
-        bool, typer.Option(help="Print every step of one seed, with plain clients unless --clients mqtt.")
+        bool, typer.Option(help="Print every step of one seed, with plain clients unless --clients says others.")
     ] = False,
 ) -> None:
     """Live many random networks under faults; every failure names the command that replays it."""
@@ -85,8 +85,7 @@ def _replay(start: int, seeds: int, clients: Clients) -> None:
         print(line)
         digest.write(line)
 
-    lived = live_mqtt if clients is Clients.MQTT else live
-    life = lived(start, Transcript(write, chatter=True))
+    life = LIVES[Clients.PLAIN if clients is Clients.ALL else clients](start, Transcript(write, chatter=True))
     print(f"seed {start}: {life.description}; digest {digest.value()}")
     for violation in life.violations:
         print(plain(str(violation)))

@@ -28,8 +28,10 @@ from latecomer.cli.client import (
     no_properties,
     reason,
 )
+from latecomer.cli.past import END_TOPIC, End, Last, Since, Until, checked, end_of, replayed, wishes
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.filters import make_filter
+from latecomer.model.when import Options
 from latecomer.sim.transcript import plain
 
 Format = Literal["plain", "verbose", "json"]
@@ -53,6 +55,9 @@ def sub(
         float | None,
         typer.Option(min=0, metavar="SECONDS", help="Stop after that, with exit code 1 if --count was not reached."),
     ] = None,
+    since: Since = "",
+    until: Until = "",
+    last: Last = "",
     format: Annotated[Format, typer.Option(help="Payload; topic and payload; or everything.")] = "plain",
     share: Annotated[str, typer.Option(metavar="GROUP", help="Each message to one of the group only.")] = "",
     session: Annotated[
@@ -63,6 +68,9 @@ def sub(
     client_id: ClientId = "",
 ) -> None:
     """Subscribe, and print one line per message."""
+    options = checked(since, until, last)
+    if share and str(options):
+        raise SettingsError("--share", "has no history: leave out --since, --until and --last")
     if session is not None and not client_id:
         raise SettingsError("--session", "needs --client-id: it is the name under which messages wait")
     subscriber = Subscriber(
@@ -70,7 +78,7 @@ def sub(
             host=host, port=port, user=user, password_file=password_file, tls_ca=tls_ca, v311=v311,
             client_id=client_id, session_seconds=session,
         ),
-        requests(topics, filter, share, v311), filter, qos, Printer(format), count,
+        requests(topics, filter, share, v311), filter, qos, Printer(format), count, options,
     )  # fmt: skip
     try:
         enough = subscriber.run(wait)
@@ -119,6 +127,16 @@ class Printer:
 
 def as_json(message: MQTTMessage) -> str:
     """Everything a message says, on one line; only printable characters."""
+    return printable(json.dumps(as_dict(message), ensure_ascii=False))
+
+
+def printable(text: str) -> str:
+    """JSON in which every character can be printed."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
+def as_dict(message: MQTTMessage) -> dict[str, Any]:
+    """Everything a message says."""
     told: dict[str, Any] = {"topic": message.topic}
     try:
         told["payload"] = message.payload.decode("utf-8")
@@ -133,8 +151,7 @@ def as_json(message: MQTTMessage) -> str:
         if hasattr(properties, "CorrelationData"):
             told["correlation_data_base64"] = base64.b64encode(properties.CorrelationData).decode()
         told["user_properties"] = [list(pair) for pair in getattr(properties, "UserProperty", [])]
-    text = json.dumps(told, ensure_ascii=False)
-    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    return told
 
 
 def _snake(name: str) -> str:
@@ -145,9 +162,21 @@ class Subscriber:
     """Subscribed as long as there is a broker; tries again when the connection breaks."""
 
     def __init__(
-        self, where: Where, topics: list[str], content: str | None, qos: int, printer: Printer, count: int
+        self,
+        where: Where,
+        topics: list[str],
+        content: str | None,
+        qos: int,
+        printer: Printer,
+        count: int,
+        past: Options,
     ) -> None:
         self.topics = topics
+        self.past = past
+        self.awaited = len(topics) if str(past) else 0
+        """How often the broker has still to say that the history of a filter is over."""
+        self.seen: dict[str, None] = {}
+        """Events of the past that were printed: after a broken connection the history begins anew."""
         self.content = content
         self.qos = qos
         self.printer = printer
@@ -175,17 +204,40 @@ class Subscriber:
         return bool(self.count) and self.got >= self.count
 
     def _take(self, message: MQTTMessage) -> None:
-        if not self._enough():
+        if message.topic == END_TOPIC:
+            self._past_over(end_of(message))
+        elif not self._enough() and not self._known(message):
             self.got += 1
             self.printer(message)
+
+    def _known(self, message: MQTTMessage) -> bool:
+        """Whether it was printed before the connection broke."""
+        found = replayed(message)
+        if found is None or not self.awaited:
+            return False
+        known = found[1] in self.seen
+        self.seen[found[1]] = None
+        return known
+
+    def _past_over(self, end: End) -> None:
+        self.awaited = max(0, self.awaited - 1)
+        if not self.awaited:
+            self.seen.clear()
+        told = end.incomplete() or f"{end.summary()}; from here on live"
+        print(f"latecomer: {plain(told)}", file=sys.stderr, flush=True)
 
     def _subscribe(self) -> None:
         connection, where = self.connection, self.connection.where
         connection.granted = []
+        if self.awaited:
+            self.awaited = len(self.topics)  # the history begins anew
         if where.v311:
-            connection.client.subscribe([(topic, self.qos) for topic in self.topics])
+            before = f"$history/{self.past}/" if self.awaited else ""
+            connection.client.subscribe([(before + topic, self.qos) for topic in self.topics])
         else:
             properties = no_properties(PacketTypes.SUBSCRIBE)
+            for pair in wishes(self.past) if self.awaited else ():
+                properties.UserProperty = pair  # paho appends
             if self.content:
                 properties.UserProperty = ("filter", self.content)
             options = SubscribeOptions(qos=self.qos)
@@ -193,7 +245,8 @@ class Subscriber:
         connection.wait(lambda: bool(connection.granted), f"the broker at {where} does not answer a subscription")
         for topic, code in zip(self.topics, connection.granted, strict=False):
             if code.is_failure:
-                raise LatecomerError(f"the broker at {where} refused {plain(topic)!r}: {reason(code)}")
+                words = reason(code, connection.granted_properties)
+                raise LatecomerError(f"the broker at {where} refused {plain(topic)!r}: {words}")
 
     def _again(self, why: str, until: float | None) -> None:
         """Connect and subscribe anew, more and more patiently."""

@@ -12,8 +12,18 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from latecomer.cli.store_options import Capacity, Keep, store_amounts
 from latecomer.model.errors import SettingsError
-from latecomer.runtime.network_file import BASE_PORT, Network, Shape, placed, read_network, read_topology, shaped
+from latecomer.runtime.network_file import (
+    BASE_PORT,
+    Network,
+    Shape,
+    placed,
+    read_network,
+    read_topology,
+    shaped,
+    with_stores,
+)
 from latecomer.runtime.supervisor import Supervisor
 from latecomer.sim.transcript import plain
 
@@ -44,6 +54,14 @@ def up(
         ),
     ] = None,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Listen there.")] = "127.0.0.1",
+    store: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="BROKER=TOPICS", help="A broker that keeps the history of topics, 'b2=sensors/#'; may be repeated."
+        ),
+    ] = None,
+    keep: Keep = None,
+    capacity: Capacity = None,
     data: Annotated[
         Path, typer.Option(metavar="DIR", help="Where everything is kept; a rerun goes on with what is there.")
     ] = Path("latecomer-data"),
@@ -70,6 +88,7 @@ def up(
     else:
         drawn = read_topology(topology, name) if topology else shaped(shape or "ring", brokers or BROKERS)
         chosen = placed(drawn, base_port or BASE_PORT, host)
+    chosen = with_stores(chosen, store or (), store_amounts(keep, capacity))
     supervise(chosen, data, restart=not no_restart)
 
 
@@ -103,7 +122,9 @@ def supervise(network: Network, data: Path, *, restart: bool) -> None:
 def overview(network: Network) -> Table:
     """Where to connect."""
     table = Table(box=SIMPLE_HEAD)
-    for column in ("broker", "clients", "WebSocket", "admin", "linked with"):
+    columns = ["broker", "clients", "WebSocket", "admin", "linked with"]
+    keeping = any(seat.store for seat in network.brokers)
+    for column in (*columns, "keeps") if keeping else columns:
         table.add_column(column, overflow="fold")
     for seat in network.brokers:
         linked = " ".join(other.id for other, _ in network.neighbours(seat.id))
@@ -113,5 +134,6 @@ def overview(network: Network) -> Table:
             f"{seat.host}:{seat.websocket_port}",
             f"{seat.host}:{seat.admin_port}",
             linked or "nobody",
+            *([" ".join(map(plain, seat.store))] if keeping else []),
         )
     return table

@@ -37,6 +37,8 @@ PATIENCE_US = 30_000_000
 """How long a store may be silent before another is asked."""
 PAUSE_US = 200_000
 """Before a store that could not answer is asked again."""
+TOPICS_MAX = 4096
+"""Topics of an answer that are remembered."""
 ATTEMPTS_MAX = 5
 """Questions without any answer before the client is told so."""
 
@@ -81,6 +83,8 @@ class Inquiry:
     """Everything up to here has been handed on."""
     left: int = -1
     """Events that may still be handed on; -1: any number."""
+    known: dict[str, bool] = field(default_factory=dict)
+    """Topics that came, and whether they were asked for."""
     resumed: bool = False
     """The parts were asked for what stands behind a place: if only the last are wanted, the stores do not know."""
     busy: bool = False
@@ -91,6 +95,15 @@ class Inquiry:
     hops: int = 0
     from_us: int = 0
     problem: str = ""
+
+    def fits(self, topic: str) -> bool:
+        """Whether a topic was asked for."""
+        fits = self.known.get(topic)
+        if fits is None:
+            if len(self.known) >= TOPICS_MAX:
+                self.known.clear()
+            fits = self.known[topic] = topic_matches(self.query.filter.topic, topic)
+        return fits
 
 
 @dataclass(slots=True)
@@ -303,11 +316,11 @@ class Retrieval:
             return
         part.store, part.heard_at = frame.store, self.orders.now
         inquiry.attempts = 0
-        pattern, now = inquiry.query.filter.topic, self.orders.now
+        now, fits = self.orders.now, inquiry.fits
         before = len(part.waiting)
         for event, left_us in zip(frame.events, frame.left_us, strict=True):
             key = key_of(event)
-            if (part.place is None or key > part.place) and topic_matches(pattern, event.topic):
+            if (part.place is None or key > part.place) and fits(event.topic):
                 part.waiting.append((key, with_expiry(event, now + left_us) if left_us else event))
                 part.place = key
         if frame.next is not None and (part.place is None or frame.next > part.place):

@@ -6,6 +6,8 @@
     cold_write       events → files
     cold_catalogue   what lies there, remembered
     cold_scan        a walk through many files in the order of history
+    cold_sums        what a file adds up to, in its footer
+    cold_survey      what all of them add up to, for replicas that compare
 
 Several stores may share a tier: each writes files of its own, and all read everything. What two of them have is served
 once.
@@ -22,16 +24,16 @@ import msgspec
 from latecomer.core.attributes import attributes_of
 from latecomer.history.cold_errors import ColdDamage, ColdError
 from latecomer.history.cold_names import encoded
-from latecomer.history.digest import MODULUS, digest_of
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Key, Page, Query, Slice, key_of
-from latecomer.model.ids import NUMBER_MAX, EventId
+from latecomer.model.ids import NUMBER_MAX
 
 try:
     from latecomer.history.cold_catalogue import Catalogue
     from latecomer.history.cold_files import Moved, Place
     from latecomer.history.cold_scan import Seen, Walk, Want, runs_for
+    from latecomer.history.cold_survey import Surveyor
     from latecomer.history.cold_write import Writer
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "pyarrow":
@@ -59,6 +61,7 @@ class ColdTier:
         assert depth >= 1
         self._place = Place(path)
         self._catalogue = Catalogue(self._place, fresh_s)
+        self._surveyor = Surveyor(self._catalogue)
         self._writer_name = encoded(writer)
         self._writer = Writer(self._place, self._catalogue, self._writer_name, depth)
         self._writing = Lock()
@@ -105,9 +108,14 @@ class ColdTier:
         return totals.events, totals.bytes
 
     def survey(self, topics: str, since_us: int, until_us: int, width_us: int) -> tuple[Slice, ...]:
-        """What there is from `since_us` to before `until_us`; slices begin at whole multiples of their width."""
+        """What there is from `since_us` to before `until_us`; slices begin at whole multiples of their width.
+
+        Widths of whole hours cost next to nothing; narrower ones a look at every key of that time.
+        """
         assert width_us > 0
-        return self._again(lambda: self._slices(topics, since_us, until_us, width_us))
+        if until_us <= since_us:
+            return ()
+        return self._again(lambda: self._surveyor.survey(topics, since_us, until_us, width_us))
 
     def drop_before(self, published_us: int) -> int:
         """Let go of the whole files, of this writer, in which everything is older; returns how many events."""
@@ -165,19 +173,6 @@ class ColdTier:
             if not count:
                 break
         return None if oldest is None else Key(*oldest.key)
-
-    def _slices(self, topics: str, since_us: int, until_us: int, width_us: int) -> tuple[Slice, ...]:
-        if until_us <= since_us:
-            return ()
-        want = Want(topics, since_us, until_us - 1)
-        counts: dict[int, int] = {}
-        digests: dict[int, int] = {}
-        for seen in Walk(runs_for(self._catalogue, self._catalogue.parts(), want), want):
-            at, origin, epoch, seq = seen.key
-            start = at - at % width_us
-            counts[start] = counts.get(start, 0) + 1
-            digests[start] = digests.get(start, 0) + digest_of(EventId(origin, epoch, seq))
-        return tuple(Slice(start, count, digests[start] % MODULUS) for start, count in sorted(counts.items()))
 
     def _drop(self, published_us: int) -> int:
         dropped = 0

@@ -19,15 +19,24 @@ import pyarrow.parquet as pq
 from latecomer.history.cold_errors import ColdDamage, ColdError
 from latecomer.history.cold_files import Moved, Place, reason_of
 from latecomer.history.cold_names import Part, unfinished_by
-from latecomer.history.cold_rows import HEAVY, LIGHT, SCHEMA, Heavy, Light, column_problems
+from latecomer.history.cold_rows import BARE, HEAVY, LIGHT, SCHEMA, Heavy, Light, column_problems
+from latecomer.history.cold_sums import stored_in
 
 FOOTERS_MAX = 256
+FOOTERS_BYTES = 32 * 1024 * 1024
 """Of Arrow's own, which are large; the bounds we take from them are kept for every file."""
+SUMS_BYTES = 32 * 1024 * 1024
+"""Of sums, as the footers have them."""
 CACHE_BYTES = 32 * 1024 * 1024
 """Of row groups: the next page is mostly in the one of the page before."""
 
 
 T = TypeVar("T")
+_HALVES: dict[str, tuple[type[Light | Heavy], list[str]]] = {
+    "bare": (Light, BARE),
+    "light": (Light, LIGHT),
+    "heavy": (Heavy, HEAVY),
+}
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -63,7 +72,9 @@ class Catalogue:
         self._totals: Totals | None = None
         self._groups: dict[Part, tuple[Group, ...]] = {}
         self._footers: OrderedDict[Part, Any] = OrderedDict()
-        self._cache: OrderedDict[tuple[Part, int, bool], Light | Heavy] = OrderedDict()
+        self._sums: OrderedDict[Part, bytes] = OrderedDict()
+        self._sums_size = 0
+        self._cache: OrderedDict[tuple[Part, int, str], Light | Heavy] = OrderedDict()
         self._cached = 0
         self._damaged: dict[str, tuple[Part, ColdDamage]] = {}
 
@@ -121,6 +132,7 @@ class Catalogue:
         for part in gone:
             self._groups.pop(part, None)
             self._footers.pop(part, None)
+            self._sums_size -= len(self._sums.pop(part, b""))
         for path, (part, _) in list(self._damaged.items()):
             if parts.get(path) != part:
                 del self._damaged[path]
@@ -131,6 +143,10 @@ class Catalogue:
     def damaged(self) -> list[ColdDamage]:
         with self._lock:
             return [damage for _, damage in self._damaged.values()]
+
+    def is_damaged(self, part: Part) -> bool:
+        with self._lock:
+            return part.path in self._damaged and self._damaged[part.path][0] == part
 
     def report(self, part: Part, reason: str) -> None:
         """A file is not what was written: unless it has been replaced meanwhile, remember that."""
@@ -154,22 +170,30 @@ class Catalogue:
         """The row groups; none if the file is damaged."""
         with self._lock:
             known = self._groups.get(part)
-        if known is None:
-            footer = self._read(part, lambda: self._footer(part))
-            known = () if footer is None else _groups_of(footer)
-            with self._lock:
-                self._groups[part] = known
-        return known
+        return self._look(part)[0] if known is None else known
 
-    def light(self, part: Part, group: int) -> Light | None:
-        """Keys and topics of a row group; None: damaged."""
-        found = self._half(part, group, Light, LIGHT)
+    def sums(self, part: Part) -> tuple[bytes, int]:
+        """The sums of a file, packed, and of how many rows they must be."""
+        with self._lock:
+            known, groups = self._sums.get(part), self._groups.get(part)
+            if known is not None:
+                self._sums.move_to_end(part)
+        if known is None or groups is None:
+            groups, known = self._look(part)
+        return known, sum(group.rows for group in groups)
+
+    def light(self, part: Part, group: int, *, expiring: bool) -> Light | None:
+        """Keys and topics of a row group, and, if asked for, when they expire; None: damaged."""
+        with self._lock:
+            found = None if expiring else self._cached_half((part, group, "light"))
+        if found is None:
+            found = self._half(part, group, "light" if expiring else "bare")
         assert found is None or isinstance(found, Light)
         return found
 
     def heavy(self, part: Part, group: int) -> Heavy | None:
         """The rest of it; None: damaged."""
-        found = self._half(part, group, Heavy, HEAVY)
+        found = self._half(part, group, "heavy")
         assert found is None or isinstance(found, Heavy)
         return found
 
@@ -177,21 +201,38 @@ class Catalogue:
         """A row group with all columns, as a table; None: damaged."""
         return self._read(part, lambda: self._table(part, group, SCHEMA.names).cast(SCHEMA))
 
-    def _half(self, part: Part, group: int, kind: type[Light | Heavy], columns: list[str]) -> Light | Heavy | None:
-        name = (part, group, kind is Light)
+    def _look(self, part: Part) -> tuple[tuple[Group, ...], bytes]:
+        """Read a footer, and remember what matters of it."""
+        footer = self._read(part, lambda: self._footer(part))
+        groups, sums = ((), b"") if footer is None else (_groups_of(footer), stored_in(footer))
         with self._lock:
-            found = self._cache.get(name)
+            self._groups[part] = groups
+            self._sums_size += len(sums) - len(self._sums.pop(part, b""))
+            self._sums[part] = sums
+            while self._sums_size > SUMS_BYTES and len(self._sums) > 1:
+                self._sums_size -= len(self._sums.popitem(last=False)[1])
+        return groups, sums
+
+    def _half(self, part: Part, group: int, half: str) -> Light | Heavy | None:
+        name = (part, group, half)
+        with self._lock:
+            found = self._cached_half(name)
+        if found is None:
+            kind, columns = _HALVES[half]
+            found = self._read(part, lambda: kind(self._table(part, group, columns)))
             if found is not None:
-                self._cache.move_to_end(name)
-                return found
-        found = self._read(part, lambda: kind(self._table(part, group, columns)))
-        if found is not None:
-            with self._lock:
-                self.groups_read += 1
-                self._keep(name, found)
+                with self._lock:
+                    self.groups_read += 1
+                    self._keep(name, found)
         return found
 
-    def _keep(self, name: tuple[Part, int, bool], found: Light | Heavy) -> None:
+    def _cached_half(self, name: tuple[Part, int, str]) -> Light | Heavy | None:
+        found = self._cache.get(name)
+        if found is not None:
+            self._cache.move_to_end(name)
+        return found
+
+    def _keep(self, name: tuple[Part, int, str], found: Light | Heavy) -> None:
         if name not in self._cache:
             self._cache[name] = found
             self._cached += found.size
@@ -230,7 +271,10 @@ class Catalogue:
             raise pa.ArrowInvalid(", ".join(problems))
         with self._lock:
             self._footers[part] = footer
-            if len(self._footers) > FOOTERS_MAX:
+            while len(self._footers) > 1 and (
+                len(self._footers) > FOOTERS_MAX
+                or sum(kept.serialized_size for kept in self._footers.values()) > FOOTERS_BYTES
+            ):
                 self._footers.popitem(last=False)
         return footer
 

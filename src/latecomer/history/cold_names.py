@@ -76,6 +76,18 @@ def part_path(folder: str, day: str, start_us: int, end_us: int, writer: str) ->
     return f"class={folder}/day={day}/part-{start_us:020d}-{end_us:020d}-{writer}.parquet"
 
 
+@lru_cache(maxsize=4096)
+def _stem(folder: str) -> str:
+    head, cut, _ = ("" if folder == NO_CLASS else folder).partition("~")
+    return head if cut else f"{head}%2F"
+
+
+def stem_of(path: str) -> str:
+    """How the encoded topics of a file begin, as far as its class tells. A file whose stem is not the beginning of that
+    of another, nor the other way round, has no topic in common with it, of whatever depth their classes are."""
+    return _stem(path.partition("/")[0].removeprefix("class="))
+
+
 def unfinished(path: str) -> str:
     """Where a file is while it grows: the rule of Spark and Hadoop is that '_' in front hides it."""
     folder, _, name = path.rpartition("/")

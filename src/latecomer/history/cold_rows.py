@@ -39,7 +39,9 @@ SCHEMA = pa.schema(
     ]
 )
 KEY = ["published", "origin", "epoch", "seq"]
-LIGHT = [*KEY, "topic", "expires"]
+BARE = [*KEY, "topic"]
+"""Enough to add up."""
+LIGHT = [*BARE, "expires"]
 """Enough to tell whether a row is wanted, unless its content decides."""
 HEAVY = ["payload", "body", "crc32"]
 DICTIONARY = ["origin", "topic", "publisher", "qos", "content_type", "epoch"]
@@ -106,7 +108,10 @@ class Light:
         self.published = _numbers(table.column("published"))
         self.epoch = _numbers(table.column("epoch"))
         self.seq = _numbers(table.column("seq"))
-        self.expires = table.column("expires").combine_chunks().cast(pa.int64())
+        self.expires = None
+        """Not read, if nobody asked for it."""
+        if "expires" in table.column_names:
+            self.expires = table.column("expires").combine_chunks().cast(pa.int64())
         self._origins, self._origin_codes, _ = _coded(table.column("origin"))
         self.topics, _, self.topic_codes = _coded(table.column("topic"))
 

@@ -64,18 +64,23 @@ class Seen(msgspec.Struct):
         return found
 
 
-def runs_for(catalogue: Catalogue, parts: Sequence[Part], want: Want, *, back: bool = False) -> list[Run]:
-    """The files that can have something of what is wanted, judged by their names: none is opened."""
+def parts_for(parts: Sequence[Part], want: Want) -> list[Part]:
+    """The files that can have something of what is wanted, judged by their names."""
     since_us = max(want.since_us, want.after.published_us if want.after else 0)
     first, last = day_of(since_us), day_of(want.until_us)
     return [
-        Run(catalogue, part, want, back)
+        part
         for part in parts
         if first <= part.day <= last
         and part.start_us <= want.until_us
         and part.end_us >= since_us
         and (part.levels is None or topic_overlaps(want.topics, f"{part.levels}/#"))
     ]
+
+
+def runs_for(catalogue: Catalogue, parts: Sequence[Part], want: Want, *, back: bool = False) -> list[Run]:
+    """These files, none of which is opened yet."""
+    return [Run(catalogue, part, want, back) for part in parts_for(parts, want)]
 
 
 def _may_match(topics: str, group: Group) -> bool:
@@ -127,7 +132,7 @@ class Run:
         if self._numbers is None:
             self._open()
             return FILE_ROWS
-        light = self._catalogue.light(self._part, self._numbers[self._at])
+        light = self._catalogue.light(self._part, self._numbers[self._at], expiring=self._want.now_us is not None)
         if light is None:
             self._begin_next()
             return 0
@@ -198,10 +203,12 @@ def _interesting(light: Light, low: int, high: int, want: Want) -> Sequence[int]
     mask = None
     if len(codes) < len(light.topics):
         mask = pc.is_in(light.topic_codes.slice(low, high - low), pa.array(codes, light.topic_codes.type))
-    if want.now_us is not None and light.expires.null_count < light.rows:
-        # Without an expiry the comparison is null, and null counts as kept.
-        kept = pc.fill_null(pc.greater(light.expires.slice(low, high - low), want.now_us), True)
-        mask = kept if mask is None else pc.and_(mask, kept)
+    if want.now_us is not None:
+        assert light.expires is not None
+        if light.expires.null_count < light.rows:
+            # Without an expiry the comparison is null, and null counts as kept.
+            kept = pc.fill_null(pc.greater(light.expires.slice(low, high - low), want.now_us), True)
+            mask = kept if mask is None else pc.and_(mask, kept)
     if mask is None:
         return range(low, high)
     return [low + row for row in pc.indices_nonzero(mask).to_pylist()]

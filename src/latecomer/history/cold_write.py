@@ -1,8 +1,8 @@
 """Events → the files of one slot.
 
 A file is made from the events given and what the file of the same name already has, so writing a slot again changes
-nothing or adds something. Before a file comes into place it is read back: as many rows, the same ids, every event
-whole.
+nothing or adds something. Before a file comes into place it is read back: as many rows, the same ids, the same sums,
+every event whole.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from latecomer.history.cold_catalogue import Catalogue
 from latecomer.history.cold_errors import ColdError
 from latecomer.history.cold_files import Place
 from latecomer.history.cold_names import class_of, day_of, part_path
-from latecomer.history.cold_rows import DICTIONARY, HEAVY, KEY, LIGHT, SCHEMA, Heavy, Light, table_of
-from latecomer.history.digest import MODULUS, digest_of
+from latecomer.history.cold_rows import BARE, DICTIONARY, HEAVY, KEY, LIGHT, SCHEMA, Heavy, Light, table_of
+from latecomer.history.cold_sums import FOOTER_KEY, Sums, stored_in
 from latecomer.model.event import Event
 from latecomer.model.history import Key, key_of
 from latecomer.model.ids import EventId
@@ -92,16 +92,16 @@ class Writer:
             return
         if damaged:
             self._place.set_aside(path)
-        digest = _digest(table, order)
+        sums = _sums(table, order)
         self._place.write(
             path,
-            lambda file: _fill(file, table, order),
-            lambda hidden: self._check(hidden, len(order), digest),
+            lambda file: _fill(file, table, order, sums),
+            lambda hidden: self._check(hidden, sums),
         )
         self._catalogue.changed(path)
 
-    def _check(self, hidden: str, rows: int, expected: int) -> None:
-        found = digest = 0
+    def _check(self, hidden: str, expected: Sums) -> None:
+        found = Sums()
         try:
             with self._place.open(hidden) as source:
                 file = pq.ParquetFile(source, read_dictionary=["origin", "topic"], page_checksum_verification=True)
@@ -112,12 +112,12 @@ class Writer:
                         read = heavy.event(row)
                         if read is None or key_of(read[0]) != Key(*light.key(row)):
                             raise pa.ArrowInvalid(f"row {row} of row group {number} has changed")
-                        digest += digest_of(read[0].id)
-                    found += light.rows
+                        found.add(read[0].topic, read[0].published_us, read[0].id)
+                packed = stored_in(file.metadata)
         except (pa.ArrowException, OSError) as error:
             raise self._not_the_same(str(error)) from error
-        if (found, digest % MODULUS) != (rows, expected):
-            raise self._not_the_same(f"{found} rows instead of {rows}, or others")
+        if found != expected or packed != (expected.packed() or b""):
+            raise self._not_the_same(f"{found.count} rows instead of {expected.count}, or others")
 
     def _not_the_same(self, what: str) -> ColdError:
         return ColdError(
@@ -139,13 +139,17 @@ def _order_of(table: Any) -> Any:
     return order.filter(pa.concat_arrays([pa.array([True]), pc.invert(repeated)]))
 
 
-def _digest(table: Any, order: Any) -> int:
-    ids = table.select(KEY[1:]).take(order)
-    columns = [ids.column(name).to_pylist() for name in KEY[1:]]
-    return sum(digest_of(EventId(*id)) for id in zip(*columns, strict=True)) % MODULUS
+def _sums(table: Any, order: Any) -> Sums:
+    found = Sums()
+    rows = table.select(BARE).take(order)
+    times = rows.column("published").cast(pa.int64())
+    columns = [column.to_pylist() for column in (rows.column("topic"), times, *(rows.column(id) for id in KEY[1:]))]
+    for topic, at, *id in zip(*columns, strict=True):
+        found.add(topic, at, EventId(*id))
+    return found
 
 
-def _fill(file: Any, table: Any, order: Any) -> None:
+def _fill(file: Any, table: Any, order: Any, sums: Sums) -> None:
     with pq.ParquetWriter(
         file,
         SCHEMA,
@@ -160,6 +164,8 @@ def _fill(file: Any, table: Any, order: Any) -> None:
     ) as writer:
         for low, high in _groups(table, order):
             writer.write_table(table.take(order.slice(low, high - low)).cast(SCHEMA), row_group_size=high - low)
+        if (packed := sums.packed()) is not None:
+            writer.add_key_value_metadata({FOOTER_KEY: packed})
 
 
 def _groups(table: Any, order: Any) -> Iterator[tuple[int, int]]:

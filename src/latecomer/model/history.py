@@ -56,7 +56,7 @@ class Page(msgspec.Struct, frozen=True):
 
     events: tuple[Event, ...]
     next: Key | None
-    """Where to go on; None: there is no more. It may lie behind the last event: what was looked at and did not match."""
+    """Where to go on; None: there is no more. It may lie behind the last event, which was looked at in vain."""
 
 
 class StoreStatus(msgspec.Struct, frozen=True):

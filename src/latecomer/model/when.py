@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 import msgspec
 
@@ -80,8 +81,14 @@ def parse_when(text: str, now_us: int) -> int:
 
 def format_when(us: int) -> str:
     """An instant in ISO 8601, UTC, with microseconds. Clocks may be wrong: beyond the year 9999 all is its end."""
-    moment = _EPOCH + timedelta(microseconds=min(us, _LAST_US))
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    seconds, rest_us = divmod(min(us, _LAST_US), SECOND_US)
+    return f"{_second(seconds)}.{rest_us:06}Z"
+
+
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    """Many events are published in one second."""
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def parse_options(text: str) -> Options:

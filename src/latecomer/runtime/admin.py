@@ -27,6 +27,7 @@ from aiohttp import web
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.ids import BrokerId, ClientId
 from latecomer.runtime.metrics import CONTENT_TYPE
+from latecomer.runtime.store_views import StoresView
 
 BODY_MAX = 1 << 20
 LIMIT_MAX = 1000
@@ -173,6 +174,8 @@ class Administered(Protocol):
 
     def links(self) -> Sequence[LinkView]: ...
 
+    async def stores(self) -> StoresView: ...
+
     def disconnect(self, client: ClientId, reason: str) -> bool:
         """End a client's connection, telling it the reason; False if there is none."""
         ...
@@ -259,6 +262,7 @@ class Admin:
                 web.get("/api/v1/subscriptions", self._subscriptions),
                 web.get("/api/v1/retained", self._retained),
                 web.get("/api/v1/links", self._links),
+                web.get("/api/v1/stores", self._stores),
                 web.post("/api/v1/disconnect", self._disconnect),
                 web.post("/api/v1/reload", self._reload),
                 web.post("/api/v1/shutdown", self._shutdown),
@@ -347,6 +351,9 @@ class Admin:
 
     async def _links(self, request: web.Request) -> web.Response:
         return _json(list(self._node.links()))
+
+    async def _stores(self, request: web.Request) -> web.Response:
+        return _json(await self._node.stores())
 
     async def _disconnect(self, request: web.Request) -> web.Response:
         command = await _body(request, Disconnect)

@@ -2,8 +2,10 @@
 
 Theory of operation. Effects are performed at once, in order, until a `Persist`: its writes go to the disk's own thread,
 and every effect after it, of this step and of later ones, is *held* until they are safe. Whatever gathers meanwhile is
-written as one: that is the group commit. A connection knows how many of its own steps are held (`held`), so that the
-fast path does not overtake them, and stops being read from when they become many.
+written as one: that is the group commit. Events for the store (`Append`) are part of it: the store's engine makes them
+safe first, then the disk the rest, so that a crash in between repeats them and loses none. A connection knows how many
+of its own steps are held (`held`), so that the fast path does not overtake them, and stops being read from when they
+become many.
 
 Time. The core's clock is the wall clock of the start plus what the monotonic clock says since: setting the wall clock
 expires, reorders and loses nothing (P9).
@@ -16,11 +18,24 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from latecomer.core.broker import Broker
-from latecomer.core.effects import Close, Disconnect, Effect, Note, Persist, Send, Spread, Transmit
-from latecomer.core.inputs import Input, RunOpened, Started, Woken
+from latecomer.core.effects import (
+    Append,
+    Close,
+    Disconnect,
+    Effect,
+    Lookup,
+    Note,
+    Persist,
+    Send,
+    Spread,
+    Survey,
+    Transmit,
+)
+from latecomer.core.inputs import Input, RunOpened, Started, StoreAssigned, StoreBlocked, Woken
 from latecomer.messages.link import Publication
 from latecomer.model.event import Event
 from latecomer.model.ids import EventId, Instant
@@ -34,6 +49,7 @@ if TYPE_CHECKING:
     from latecomer.runtime.connection import Connection
     from latecomer.runtime.journal import Journal
     from latecomer.runtime.links import Links
+    from latecomer.runtime.store import Keeper
 
 HELD_MAX = 64
 """Steps of one connection that may wait for the disk before it is no longer read from."""
@@ -42,6 +58,16 @@ LOG_LINES = 50
 """Refusals that are logged in one second; all are counted."""
 
 log = logging.getLogger("latecomer")
+
+
+@dataclass(slots=True)
+class Group:
+    """What becomes safe together, and what waits for it."""
+
+    writes: list[Any] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    """For the store."""
+    ready: list[Effect | Connection] = field(default_factory=list)
 
 
 class Driver:
@@ -57,9 +83,11 @@ class Driver:
         packet_max: int,
         failed: Callable[[Exception], None],
         spin_s: float = 0.0,
+        keeper: Keeper | None = None,
     ) -> None:
         self.core = core
         self.disk = disk
+        self.keeper = keeper
         self.counters = counters
         self.journal = journal
         self.now = clock
@@ -96,11 +124,19 @@ class Driver:
             Note: self._note,
         }
         disk.deliver = self.loop.call_soon_threadsafe
+        if keeper is not None:
+            keeper.tell, keeper.failed = self.tell, failed
+            self._perform_table |= {Lookup: keeper.lookup, Survey: keeper.survey}
 
     def start(self) -> None:
         self.tell(Started())
+        if self.keeper is not None:
+            self.tell(StoreAssigned(self.keeper.topics, self.keeper.status.kept_from_us))
+            self.keeper.start()
 
     def stop(self) -> None:
+        if self.keeper is not None:
+            self.keeper.stop()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -154,7 +190,7 @@ class Driver:
         first = effects[0]
         table = self._perform_table
         if type(first) is Persist:
-            if self.durable:
+            if self.durable or (self.keeper is not None and any(type(write) is Append for write in first.writes)):
                 self.held.extend(effects)
                 self._commit()
                 return
@@ -170,45 +206,91 @@ class Driver:
 
     def _commit(self) -> None:
         """Write everything that waits as one, then perform what waited for it."""
-        ready: list[Effect | Connection] = []
-        writes: list[Any] = []
+        group = Group()
         held, self.held = self.held, deque()
         before: list[Effect | Connection] = []
         for effect in held:
             if type(effect) is Persist:
-                writes += effect.writes
-            elif writes:
-                ready.append(effect)
+                self._add(group, effect)
+            elif group.writes or group.events:
+                group.ready.append(effect)
             else:
                 before.append(effect)
         self._perform_held(before)
-        if writes:
+        if group.writes or group.events:
             self.writing = True
-            self._submit(writes, ready)
+            self._keep(group)
         elif self.held:
             self._commit()
 
-    def _submit(self, writes: list[Any], ready: list[Effect | Connection]) -> None:
+    def _add(self, group: Group, persist: Persist) -> None:
+        if self.keeper is None:
+            group.writes += persist.writes
+            return
+        for write in persist.writes:
+            if type(write) is Append:
+                group.events.append(write.event)
+            elif self.durable:
+                group.writes.append(write)
+
+    def _keep(self, group: Group) -> None:
+        """First what belongs into the store, then the rest."""
+        if not group.events or self.keeper is None:
+            self._submit(group)
+            return
+
+        def kept(full: Exception | None) -> None:
+            if full is not None:
+                self._not_kept(group)
+            self._submit(group)
+
+        self.keeper.append(group.events, kept)
+
+    def _not_kept(self, group: Group) -> None:
+        """The store had no room. That something is missing becomes safe together with the events that are: so whatever
+        gathered meanwhile joins the group."""
+        held, self.held = self.held, deque()
+        events = group.events
+        group.events = []
+        for effect in held:
+            if type(effect) is Persist:
+                self._add(group, effect)
+            else:
+                group.ready.append(effect)
+        since_us = min(event.published_us for event in (*events, *group.events))
+        if self.keeper is not None:
+            self.keeper.refused += len(group.events)
+        for effect in self.core.step(self.now(), StoreBlocked(True, since_us)):
+            if type(effect) is Persist:
+                self._add(group, effect)
+            else:
+                group.ready.append(effect)
+        self._keep_time()
+
+    def _submit(self, group: Group) -> None:
         begun = time.perf_counter()
 
         def done(error: Exception | None) -> None:
             if error is None:
                 self.counters.commits.observe(time.perf_counter() - begun)
-                self.counters.committed_rows += len(writes)
+                self.counters.committed_rows += len(group.writes)
                 self.look_at_space()
                 self.writing = False
-                self._perform_held(ready)
+                self._perform_held(group.ready)
                 if self.held and not self.writing:
                     self._commit()
             elif isinstance(error, DiskFull):
                 if not self.full:
                     log.error("%s: publications that must be kept are refused until there is room", error)
                 self.full = True
-                self.loop.call_later(FULL_RETRY_S, self._submit, writes, ready)
+                self.loop.call_later(FULL_RETRY_S, self._submit, group)
             else:
                 self.failed(error)
 
-        self.disk.submit(writes, done)
+        if group.writes:
+            self.disk.submit(group.writes, done)
+        else:
+            done(None)
 
     def look_at_space(self) -> None:
         """Stop taking what must be kept before the disk is full, so that what is under way can be finished."""
@@ -297,6 +379,12 @@ class Driver:
             log.warning("link to %s rejected: %s", record.peer, record.detail)
         elif record.kind is Kind.LINKED or record.kind is Kind.UNLINKED:
             log.info("link to %s %s", record.peer, "up" if record.kind is Kind.LINKED else "down")
+        else:
+            log.info(
+                "the store %s for %s", "answers" if record.kind is Kind.KEEPING else "no longer answers", record.filter
+            )
 
 
-_TELLING = frozenset((Kind.DROPPED, Kind.REFUSED, Kind.REJECTED, Kind.LINKED, Kind.UNLINKED))
+_TELLING = frozenset(
+    (Kind.DROPPED, Kind.REFUSED, Kind.REJECTED, Kind.LINKED, Kind.UNLINKED, Kind.KEEPING, Kind.NOT_KEEPING)
+)

@@ -12,7 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 from prometheus_client.registry import Collector
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -35,6 +41,9 @@ GAUGES: Mapping[str, str] = {
     "tree_members": "Brokers in the tree that is in use.",
     "tree_ready": "1 if events are forwarded in the newest tree, otherwise 0.",
     "journal_waiting_records": "Records of the event log that are in memory only.",
+    "store_events": "Events that this broker's store keeps.",
+    "store_bytes": "Bytes that they take on disk.",
+    "store_oldest_seconds": "How long ago the oldest of them was published.",
     "journal_failing": "1 if the event log cannot be written at the moment, otherwise 0.",
 }
 """What goes up and down, without the prefix: everything that `render` may be given."""
@@ -76,6 +85,17 @@ class LinkCounters:
 
 
 @dataclass(slots=True)
+class StoreCounters:
+    """Of this broker's store."""
+
+    appended: int = 0
+    refused: int = 0
+    requests: int = 0
+    hops: int = 0
+    replayed: int = 0
+
+
+@dataclass(slots=True)
 class Counters:
     """What has happened since the start. Lists have a place for each quality of service."""
 
@@ -94,6 +114,8 @@ class Counters:
     journal_records: int = 0
     journal_dropped: int = 0
     journal_failures: int = 0
+    store: StoreCounters | None = None
+    """None: this broker has none."""
 
     def drop(self, reason: str, count: int = 1) -> None:
         self.dropped[reason] = self.dropped.get(reason, 0) + count
@@ -128,6 +150,8 @@ class _Snapshot(Collector):
         yield from _plain(self._counters)
         yield from _labelled(self._counters)
         yield from _histograms(self._counters)
+        if self._counters.store is not None:
+            yield from _store(self._counters.store)
         for name, value in self._gauges.items():
             yield GaugeMetricFamily(f"latecomer_{name}", GAUGES[name], value=value)
 
@@ -177,6 +201,18 @@ def _histograms(counters: Counters) -> Iterator[Metric]:
         ("loop_lag_seconds", "How much later than wanted the event loop called.", counters.loop_lag),
     ):
         yield HistogramMetricFamily(f"latecomer_{name}", text, histogram.cumulative(), histogram.sum_s)
+
+
+def _store(store: StoreCounters) -> Iterator[Metric]:
+    for name, text, value in (
+        ("appended", "Events that the store has kept.", store.appended),
+        ("refused", "Events that the store had no room for.", store.refused),
+        ("requests_served", "Requests for history that the store has answered.", store.requests),
+        ("replayed", "Events that the store has sent in answers.", store.replayed),
+    ):
+        yield CounterMetricFamily(f"latecomer_store_{name}", text, value=value)
+    text = "How far away those were whose requests the store has answered."
+    yield SummaryMetricFamily("latecomer_store_request_hops", text, count_value=store.requests, sum_value=store.hops)
 
 
 def _by_qos(counts: list[int]) -> list[tuple[str, int]]:

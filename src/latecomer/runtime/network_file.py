@@ -6,7 +6,7 @@ docs/reference/network.md has every key of the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +15,7 @@ import msgspec
 
 from latecomer.model.errors import SettingsError
 from latecomer.model.ids import BrokerId
-from latecomer.model.toml_text import SIZE_MAX, TomlText, decode_text, sentence
+from latecomer.model.toml_text import SIZE_MAX, TomlText, choose, decode_text, sentence
 from latecomer.model.toml_text import Shape as FileShape
 from latecomer.model.topology import DEFAULT_LATENCY_US, MAX_LATENCY_US, Link, Node, Topology
 from latecomer.model.topology_formats import parse_graphml, parse_jsonl, pick
@@ -40,6 +40,8 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     link_port: Port
     admin_port: Port
     websocket_port: Port
+    store: tuple[str, ...] = ()
+    """Topic filters of the events that this broker keeps."""
 
     def ports(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in ("port", "link_port", "admin_port", "websocket_port")}
@@ -67,6 +69,7 @@ class _SeatInFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     link_port: Port | None = None
     admin_port: Port | None = None
     websocket_port: Port | None = None
+    store: tuple[str, ...] = ()
 
 
 class _LinkInFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -145,10 +148,39 @@ def write_network(network: Network) -> str:
         {
             "name": network.name,
             "settings": dict(network.settings),
-            "brokers": [msgspec.to_builtins(seat) for seat in network.brokers],
+            "brokers": [_written(seat) for seat in network.brokers],
             "links": [{"a": link.a, "b": link.b, "cost_us": link.latency_us} for link in network.links],
         }
     )
+
+
+def with_stores(network: Network, said: Sequence[str], amounts: Mapping[str, str]) -> Network:
+    """The same network with stores: `said` has `BROKER=TOPICS` for each of their topic filters; `amounts` are settings
+    of all stores. A broker that is named keeps what it is named with, and no longer what it kept before."""
+    topics: dict[BrokerId, tuple[str, ...]] = {}
+    for each in said:
+        broker, sign, topic_filter = each.partition("=")
+        if not sign or not topic_filter:
+            raise SettingsError("--store", f"{each!r} must name a broker and its topics, as in 'b2=sensors/#'")
+        if all(seat.id != broker for seat in network.brokers):
+            known = choose(broker, [seat.id for seat in network.brokers])
+            raise SettingsError("--store", f"there is no broker {broker!r}; {known}")
+        topics[broker] = (*topics.get(broker, ()), topic_filter)
+    seats = tuple(
+        msgspec.structs.replace(seat, store=topics[seat.id]) if seat.id in topics else seat for seat in network.brokers
+    )
+    settings = dict(network.settings)
+    if amounts:
+        before = settings.get("store", {})
+        settings["store"] = {**(before if isinstance(before, dict) else {}), **amounts}
+    return msgspec.structs.replace(network, brokers=seats, settings=settings)
+
+
+def _written(seat: Seat) -> dict[str, Any]:
+    written: dict[str, Any] = msgspec.to_builtins(seat)
+    if not seat.store:
+        del written["store"]
+    return written
 
 
 def _seat(seat: _SeatInFile, base: int, position: int) -> Seat:
@@ -162,6 +194,7 @@ def _seat(seat: _SeatInFile, base: int, position: int) -> Seat:
         link_port=seat.link_port or first + LINK_OFFSET,
         admin_port=seat.admin_port or first + ADMIN_OFFSET,
         websocket_port=seat.websocket_port or first + WEBSOCKET_OFFSET,
+        store=seat.store,
     )
 
 

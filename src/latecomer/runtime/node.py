@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from latecomer.core.broker import Broker
 from latecomer.core.inputs import MqttFailed, RulesChanged
@@ -34,6 +35,9 @@ from latecomer.runtime.tls import link_tls, listener_context
 from latecomer.runtime.views import Views
 from latecomer.runtime.websocket import WebSocketProtocol
 from latecomer.wire.mqtt import encode
+
+if TYPE_CHECKING:
+    from latecomer.runtime.store import Keeper
 
 FILES_APART = 100
 """Open files that are no client's connection."""
@@ -72,6 +76,12 @@ class GateAccess:
 
     def may_receive(self, user: str, client: ClientId, topic: str) -> bool:
         return self.gate.rules.may_receive(user or None, client, topic)
+
+    def may_request(self, user: str, client: ClientId, topic_filter: str) -> bool:
+        return self.gate.rules.may_request(user or None, client, topic_filter)
+
+    def may_receive_past(self, user: str, client: ClientId, topic: str) -> bool:
+        return self.gate.rules.may_receive_past(user or None, client, topic)
 
 
 def session_limits(limits: Limits) -> SessionLimits:
@@ -123,6 +133,11 @@ class Node:
                 seconds_max=log_settings.segment_s,
                 keep=Keep(segments=log_settings.keep_segments),
             )
+        self.keeper: Keeper | None = None
+        if settings.store.topics:
+            from latecomer.runtime.store import open_keeper  # a broker without a store does without the engine
+
+            self.keeper = open_keeper(settings, self.clock)
         core_settings = settings.core_settings()
         core_settings.check()
         self.core = Broker(
@@ -145,6 +160,7 @@ class Node:
             settings.limits.packet_bytes,
             self._failed,
             settings.broker.spin_us / 1_000_000,
+            self.keeper,
         )
         self.core.routes.cleared = self.driver.changed
         self.door = Door(self.driver, self.gate, settings.limits, connections_max(settings.limits.connections))
@@ -205,7 +221,10 @@ class Node:
         await self.links.stop()
         self.driver.stop()
         if self.failure is None:
-            await asyncio.get_running_loop().run_in_executor(None, self.disk.close)
+            loop = asyncio.get_running_loop()
+            if self.keeper is not None:
+                await loop.run_in_executor(None, self.keeper.close)
+            await loop.run_in_executor(None, self.disk.close)
         if self.journal is not None:
             try:
                 await self.journal.close()

@@ -18,6 +18,7 @@ from latecomer.core.settings import BrokerSettings
 from latecomer.model.errors import SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.model.toml_text import SIZE_MAX, Shape, TomlText, decode_text, sentence
+from latecomer.runtime.amounts import duration_us, size_bytes
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
@@ -25,6 +26,8 @@ Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=10**9)]
 Port: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
+Duration: TypeAlias = Annotated[str | float, msgspec.Meta(description='a duration as `"7d"`, or seconds')]
+Size: TypeAlias = Annotated[str | float, msgspec.Meta(description='a size as `"20GB"`, or bytes')]
 
 Kind: TypeAlias = Literal["tcp", "tls", "ws", "wss"]
 PORTS: dict[Kind, int] = {"tcp": 1883, "tls": 8883, "ws": 8083, "wss": 8084}
@@ -273,6 +276,45 @@ class EventLogSection(Section, frozen=True):
     """So many segments are kept, the oldest removed beyond; 0: all."""
 
 
+class StoreSection(Section, frozen=True):
+    """The store of this broker: the events that it keeps for those who ask for the past."""
+
+    topics: tuple[str, ...] = ()
+    """Topic filters of the events that are kept, as `["sensors/#"]`; without any there is no store."""
+    keep: Duration = "7d"
+    """What is older is let go of; 0: never for its age."""
+    capacity: Size = "20GB"
+    """Beyond this the oldest is let go of; 0: no limit."""
+    events: Amount = 0
+    """Events that are kept, the oldest let go of beyond; 0: any number."""
+    reserve: Size | None = None
+    """Room on the file system that the store leaves free: below it nothing new is kept, and what is there is served.
+    Left out: 128 MiB, or 4 % of the file system if that is less."""
+    directory: Path | None = None
+    """Where; left out: `store` in the data directory."""
+    hot: Duration = "1d"
+    """With `cold`: what is older moves there."""
+    cold: str | None = None
+    """Where old events become Parquet files that stay as long as you like and are searched too: a directory, or the
+    address of an object store as `s3://bucket/events`. Left out: they do not."""
+
+    @property
+    def keep_us(self) -> int:
+        return duration_us(self.keep)
+
+    @property
+    def capacity_bytes(self) -> int:
+        return size_bytes(self.capacity)
+
+    @property
+    def hot_us(self) -> int:
+        return duration_us(self.hot)
+
+    @property
+    def reserve_bytes(self) -> int | None:
+        return None if self.reserve is None else size_bytes(self.reserve)
+
+
 class Settings(Section, frozen=True):
     """Everything."""
 
@@ -285,6 +327,7 @@ class Settings(Section, frozen=True):
     access: AccessSection = AccessSection()
     admin: AdminSection = AdminSection()
     event_log: EventLogSection = EventLogSection()
+    store: StoreSection = StoreSection()
     core: BrokerSettings = BrokerSettings()
     """Inner workings: times in microseconds, sizes in events unless their names say otherwise."""
 
@@ -324,6 +367,11 @@ class Settings(Section, frozen=True):
         """Where the event log is written."""
         return self.event_log.directory or self.broker.data / "events"
 
+    @property
+    def store_directory(self) -> Path:
+        """Where the store keeps its events."""
+        return self.store.directory or self.broker.data / "store"
+
 
 ELSEWHERE = {
     "network": "broker.network",
@@ -346,6 +394,7 @@ SHAPE = Shape(
         "access": AccessSection,
         "admin": AdminSection,
         "event_log": EventLogSection,
+        "store": StoreSection,
         "core": BrokerSettings,
     },
     families={"core.routing": ("routing strategy", Routing)},
@@ -403,9 +452,14 @@ def convert(text: TomlText, folder: Path) -> Settings:
         if isinstance(core, dict) and key in core:
             raise text.wrong(("core", key), f"is set as {place}")
     try:
-        return msgspec.convert(text.data, Settings, dec_hook=decode)
+        settings = msgspec.convert(text.data, Settings, dec_hook=decode)
     except msgspec.ValidationError as error:
         raise sentence(text, SHAPE, str(error)) from None
+    cold = settings.store.cold
+    if cold and "://" not in cold:
+        store = msgspec.structs.replace(settings.store, cold=str(folder / Path(cold).expanduser()))
+        settings = msgspec.structs.replace(settings, store=store)
+    return settings
 
 
 def is_loopback(host: str) -> bool:

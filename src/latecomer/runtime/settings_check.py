@@ -5,10 +5,12 @@ A key in an error may say which of several tables is meant, as `listeners[1].por
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from latecomer.model.errors import SettingsError
+from latecomer.model.errors import FilterError, SettingsError
+from latecomer.model.topics import check_filter
 from latecomer.model.topology import quoted
+from latecomer.runtime.amounts import duration_us, size_bytes
 from latecomer.runtime.link_challenge import NAME_BYTES_MAX
 from latecomer.runtime.security import link_secret, load_rules
 from latecomer.runtime.settings import ELSEWHERE, Listener, Settings, is_loopback
@@ -16,6 +18,8 @@ from latecomer.runtime.tls import link_tls, listener_context
 from latecomer.runtime.users import read_users
 
 EVERYWHERE = ("0.0.0.0", "::")
+STORE_MIN = 1_000_000
+"""Bytes of the smallest store: less is a slip of the pen."""
 
 
 def check(settings: Settings) -> None:
@@ -27,6 +31,7 @@ def check(settings: Settings) -> None:
     _doors(settings)
     _links(settings)
     _core(settings)
+    _store(settings)
     if settings.link.reconnect_max_s < settings.link.reconnect_min_s:
         raise SettingsError("link.reconnect_max_s", "must not be shorter than link.reconnect_min_s")
     if settings.admin.enabled and not settings.admin.hosts:
@@ -154,3 +159,35 @@ def _core(settings: Settings) -> None:
         raise SettingsError(ELSEWHERE.get(name, f"core.{name}"), problem.replace("settings.", "core.")) from None
     if settings.core.event_max < settings.limits.packet_bytes:
         raise SettingsError("limits.packet_bytes", "must not be larger than core.event_max: a packet becomes one event")
+
+
+def _store(settings: Settings) -> None:
+    store = settings.store
+    for position, topics in enumerate(store.topics):
+        key = f"store.topics[{position}]"
+        try:
+            check_filter(topics)
+        except FilterError as error:
+            raise SettingsError(key, error.problem) from None
+        if topics[0] == "$":
+            raise SettingsError(key, f"{quoted(topics)}: what begins with '$' is not published, and cannot be kept")
+        if topics in store.topics[:position]:
+            raise SettingsError(key, f"{quoted(topics)} is named twice")
+    amounts: dict[str, tuple[str | float | None, Callable[[str | float], int]]] = {
+        "keep": (store.keep, duration_us),
+        "hot": (store.hot, duration_us),
+        "capacity": (store.capacity, size_bytes),
+        "reserve": (store.reserve, size_bytes),
+    }
+    for name, (written, read) in amounts.items():
+        try:
+            if written is not None:
+                read(written)
+        except ValueError as error:
+            raise SettingsError(f"store.{name}", str(error)) from None
+    if 0 < store.capacity_bytes < STORE_MIN:
+        raise SettingsError("store.capacity", f"must be at least {STORE_MIN} bytes, or 0 for no limit")
+    if store.cold is not None and not store.cold:
+        raise SettingsError("store.cold", "must not be empty; leave it out if nothing is to move")
+    if store.cold is not None and not store.hot_us:
+        raise SettingsError("store.hot", "must be more than 0: what is new is kept here first")

@@ -116,6 +116,9 @@ def _values(hint: Any) -> str:
     origin = get_origin(hint)
     if origin is Annotated:
         inner, *meta = get_args(hint)
+        for each in meta:
+            if isinstance(each, msgspec.Meta) and each.description:
+                return each.description
         bounds = [_bounds(each) for each in meta if isinstance(each, msgspec.Meta)]
         return " ".join([_values(inner), *filter(None, bounds)])
     if origin is Literal:

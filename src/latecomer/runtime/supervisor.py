@@ -88,6 +88,8 @@ def settings_of(network: Network, seat: Seat, folder: Path, secret_file: Path) -
         },
         "admin": {"host": seat.host, "port": seat.admin_port},
     }
+    if seat.store:
+        own["store"] = {"topics": list(seat.store)}
     return _merged(dict(network.settings), own)
 
 

@@ -22,6 +22,7 @@ from latecomer.runtime.admin import (
     page_of,
 )
 from latecomer.runtime.metrics import render
+from latecomer.runtime.store_views import StoresView, counters_of, stores_view
 
 if TYPE_CHECKING:
     from latecomer.runtime.node import Node
@@ -45,6 +46,8 @@ class Views:
             return Health("failing", tuple(problems))
         if node.journal is not None and node.journal.problem:
             problems.append(node.journal.problem)
+        if node.keeper is not None:
+            problems += filter(None, (node.keeper.problem, node.keeper.tidy_problem))
         return Health(
             "ok" if self.core.interest.ready or not self.core.neighbours.links else "starting", tuple(problems)
         )
@@ -74,6 +77,12 @@ class Views:
             "journal_waiting_records": journal.waiting if journal is not None else 0,
             "journal_failing": int(bool(journal is not None and journal.problem)),
         }
+        if node.keeper is not None:
+            status = node.keeper.status
+            node.counters.store = counters_of(core, node.keeper)
+            gauges["store_events"] = status.events
+            gauges["store_bytes"] = status.bytes
+            gauges["store_oldest_seconds"] = (node.clock() - status.oldest_us) / 1e6 if status.oldest_us else 0
         return render(node.counters, gauges)
 
     def overview(self) -> Overview:
@@ -177,6 +186,11 @@ class Views:
                 )
             )
         return views
+
+    async def stores(self) -> StoresView:
+        if self.node.keeper is not None:
+            await self.node.keeper.refresh()
+        return stores_view(self.core, self.node.keeper)
 
     def disconnect(self, client: ClientId, reason: str) -> bool:
         session = self.core.sessions.by_client.get(client)

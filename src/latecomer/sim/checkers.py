@@ -15,7 +15,7 @@ from latecomer.core.broker import Broker
 from latecomer.core.index import strictly_covers
 from latecomer.core.links import ACK_EVERY
 from latecomer.core.table import SELF
-from latecomer.messages.link import LinkMessage, Publication
+from latecomer.messages.link import Compare, Compared, LinkMessage, Publication
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter, filter_overlaps, filter_satisfiable
 from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
@@ -190,9 +190,13 @@ class Agreement:
                 return False
             if not core.interest.advertisements_settled:
                 return False
-            if any(link.unacked for link in core.neighbours.links.values() if link.up):
+            if any(_matters(link.unacked) for link in core.neighbours.links.values() if link.up):
                 return False
-        return all(not node.writing and not node.inbox for node in self.world.nodes.values())
+            if core.history.retrieval.inquiries or core.history.store.streams or core.history.store.waiting:
+                return False
+            if core.history.replicas.filling or core.history.replicas.task is not None or core.history.replicas.surveys:
+                return False
+        return not any(node.writing or node.inbox or node.reads for node in self.world.nodes.values())
 
     def check(self, promises: Promises) -> None:
         """Every table entry has a living cause, and every cause its entries."""
@@ -242,10 +246,20 @@ class Agreement:
             promises.violate("tables", f"{core.id} has told a neighbour something it should not have")
 
     def _local(self, broker: BrokerId, what: str) -> list[Filter]:
-        return _union(getattr(client, what) for client in self.clients.clients.values() if client.broker == broker)
+        wishes = _union(getattr(client, what) for client in self.clients.clients.values() if client.broker == broker)
+        return wishes if what == "advertisements" else _union((wishes, self._stored(broker)))
+
+    def _stored(self, broker: BrokerId) -> list[Filter]:
+        """A store is a subscriber like any other."""
+        return [Filter(topics) for topics in self.world.nodes[broker].topics]
 
     def _cores(self) -> dict[BrokerId, Broker]:
         return {id: node.core for id, node in self.world.nodes.items() if node.core is not None}
+
+
+def _matters(unacked: Iterable[LinkMessage]) -> bool:
+    """Stores compare what they have for ever: that is no news."""
+    return any(not isinstance(frame, Compare | Compared) for frame in unacked)
 
 
 def _union(groups: Iterable[Iterable[Filter]]) -> list[Filter]:

@@ -12,12 +12,14 @@ from latecomer.core.inputs import (
     ClientDisconnected,
     Confirmed,
     Published,
+    Requested,
     Subscribed,
     Unadvertised,
     Unsubscribed,
 )
 from latecomer.model.event import Event, Value
 from latecomer.model.filters import Filter
+from latecomer.model.history import Outcome, Query
 from latecomer.model.ids import BrokerId, ClientId
 from latecomer.sim.world import World
 
@@ -36,6 +38,19 @@ class Witness(Protocol):
     def received(self, client: ClientId, event: Event) -> None: ...
     def repeated(self, client: ClientId, event: Event) -> None: ...
     def forgotten(self, client: ClientId) -> None: ...
+
+
+@dataclass(slots=True)
+class SimRequest:
+    """A question about the past and what came of it."""
+
+    client: ClientId
+    query: Query
+    events: list[Event] = field(default_factory=list)
+    outcome: Outcome | None = None
+    """None: it has not ended."""
+    void: bool = False
+    """The client's broker died before it ended."""
 
 
 @dataclass(slots=True)
@@ -62,6 +77,7 @@ class SimClients:
         self.world = world
         self.witnesses = witnesses
         self.clients: dict[ClientId, SimClient] = {}
+        self.requests: dict[int, SimRequest] = {}
         self.refusals = 0
         self._token = 0
         world.clients = self
@@ -129,9 +145,10 @@ class SimClients:
         reliable: bool = True,
         attributes: dict[str, Value] | None = None,
         payload: bytes = b"",
+        lifetime_us: int = 0,
     ) -> None:
         self._token += 1
-        self._publish(Published(client, self._token, topic, reliable, attributes or {}, payload))
+        self._publish(Published(client, self._token, topic, reliable, attributes or {}, payload, lifetime_us))
 
     def _publish(self, fact: Published) -> None:
         publisher = self.clients[fact.client]
@@ -139,6 +156,15 @@ class SimClients:
             publisher.unanswered[fact.token] = fact
         if not self.world.tell(publisher.broker, fact):
             publisher.unanswered.pop(fact.token, None)  # never left the client: no promise
+
+    def request(self, client: ClientId, query: Query) -> SimRequest | None:
+        """Ask for the past; None if the broker is dead just now, or stopped."""
+        if not self._reachable(client):
+            return None
+        self._token += 1
+        request = self.requests[self._token] = SimRequest(client, query)
+        self.world.tell(self.clients[client].broker, Requested(client, self._token, query))
+        return request
 
     def _reachable(self, client: ClientId) -> bool:
         node = self.world.nodes[self.clients[client].broker]
@@ -173,6 +199,12 @@ class SimClients:
         for witness in self.witnesses:
             witness.received(client, event)
 
+    def answered(self, client: ClientId, token: int, events: tuple[Event, ...], outcome: Outcome | None) -> None:
+        request = self.requests[token]
+        assert request.outcome is None, "nothing comes after the end"
+        request.events += events
+        request.outcome = outcome
+
     def _confirm(self, receiver: SimClient) -> None:
         receiver.confirming = False
         if receiver.online:
@@ -181,6 +213,9 @@ class SimClients:
     def broker_started(self, broker: BrokerId, kept_disk: bool) -> None:
         """Clients connect again and repeat what they want: what they said last may have died with the broker. Where the
         broker lost its disk they are strangers and begin anew."""
+        for request in self.requests.values():
+            if request.outcome is None and self.clients[request.client].broker == broker:
+                request.void = True
         for client in self.clients.values():
             if client.broker != broker:
                 continue

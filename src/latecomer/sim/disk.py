@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from latecomer.core.effects import Drop, Put, Trim
+from latecomer.core.effects import Append, Drop, Put, Trim, Write
+from latecomer.sim.store import SimStore
 
 Key = int | str
 
@@ -14,10 +15,24 @@ class Disk:
     """Tables of groups of keys, as the core's writes name them."""
 
     tables: dict[str, dict[str, dict[Key, object]]] = field(default_factory=dict)
+    store: SimStore = field(default_factory=SimStore)
+    """What the broker keeps of the past."""
 
-    def apply(self, writes: list[Put | Drop | Trim]) -> None:
+    def apply(self, writes: list[Write]) -> None:
+        """All of it: what is appended first, as the contract says."""
+        self.append(writes)
+        self.put(writes)
+
+    def append(self, writes: list[Write]) -> None:
+        for write in writes:
+            if type(write) is Append:
+                self.store.append(write.event)
+
+    def put(self, writes: list[Write]) -> None:
         tables = self.tables
         for write in writes:
+            if isinstance(write, Append):
+                continue
             table = tables.get(write.table)
             if table is None:
                 table = tables[write.table] = {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import msgspec
 
@@ -362,10 +363,18 @@ def token_of(packet: Publish) -> str:
     return dict(packet.properties.user).get("t", "")
 
 
+class Judge(Protocol):
+    """Who is told what was found."""
+
+    violations: list[Violation]
+
+    def violate(self, promise: str, detail: str) -> None: ...
+
+
 class MqttTables(Agreement):
     """Trees and tables, and the sessions on disk, compared with what they should be."""
 
-    def __init__(self, world: World, mqtt: MqttClients, ledger: Ledger) -> None:
+    def __init__(self, world: World, mqtt: MqttClients, ledger: Judge) -> None:
         super().__init__(world, SimClients(world, []))
         self._mqtt = mqtt
         self._ledger = ledger
@@ -374,7 +383,7 @@ class MqttTables(Agreement):
         if what == "advertisements":
             return []
         wishes = (w for c in self._mqtt.clients.values() if c.broker == broker for w in c.wishes.values())
-        return list(dict.fromkeys(wish.filter for wish in wishes))
+        return list(dict.fromkeys((*(wish.filter for wish in wishes), *self._stored(broker))))
 
     def quiet(self) -> bool:
         if not super().quiet() or not self._mqtt.idle() or self._mqtt.pipes.under_way():

@@ -8,7 +8,7 @@ at one broker.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -82,6 +82,8 @@ class Wish:
     retain_as_published: bool = False
     retain_handling: int = 0
     id: Number = 0
+    past: tuple[tuple[str, str], ...] = ()
+    """What it asks of the past, as user properties; an older client writes it into the text."""
     granted: bool = False
     leaving: bool = False
 
@@ -172,6 +174,8 @@ class MqttClients:
         self.pipes = Pipes(world, self, transcript)
         self.clients: dict[ClientId, MqttClient] = {}
         self.refusals = 0
+        self.resent: Counter[str] = Counter()
+        """How often a publication was sent again."""
         self._on_packet: dict[type, Callable[[MqttClient, Any], None]] = {
             Connack: self._connack,
             Publish: self._publish,
@@ -299,6 +303,7 @@ class MqttClients:
                 wish.granted = False
         for id, outgoing in client.outgoing.items():  # [MQTT-4.4.0-1]
             again = Pubrel(id) if outgoing.released else outgoing.publication.packet(id, dup=True)
+            self.resent[outgoing.publication.token] += 1
             self._send(client, again)
         self._ask(client, [wish for wish in client.wishes.values() if wish.leaving or not wish.granted])
         self._pump(client)
@@ -409,7 +414,7 @@ class MqttClients:
         if client.version != V5:
             return NONE
         user = (("filter", str(wish.filter.where)),) if wish.filter.where is not None else ()
-        return Properties(subscription_ids=(wish.id,) if wish.id else (), user=user)
+        return Properties(subscription_ids=(wish.id,) if wish.id else (), user=(*user, *wish.past))
 
     def _suback(self, client: MqttClient, packet: Suback) -> None:
         for text, reason in zip(client.asked.pop(packet.packet_id), packet.reasons, strict=True):

@@ -149,6 +149,11 @@ class Pipes:
         now = self.world.now
         return any(pipe.up_at > now and pipe.up and not pipe.ended for pipe in self.by_number.values())
 
+    def coming(self) -> bool:
+        """Whether something that a broker sent has not arrived."""
+        now = self.world.now
+        return any(pipe.down_at > now and pipe.down for pipe in self.by_number.values())
+
     # -- faults ------------------------------------------------------------------------------------------------------
 
     def _burn(self, pipe: Pipe) -> None:

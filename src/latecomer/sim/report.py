@@ -12,6 +12,7 @@ from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind, Record
 from latecomer.sim.checkers import Violation
 from latecomer.sim.disk import Disk
+from latecomer.sim.storing import Retrieved
 from latecomer.sim.transcript import message_name
 from latecomer.sim.world import World
 
@@ -56,6 +57,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     longest_queues: dict[str, int]
     events_kept: int
     """Events that brokers keep at the end for others that are away."""
+    retrieved: Retrieved
+    """What came of questions about the past."""
     virtual_us: Instant
     quiet_after_us: int
     """How long the network took to become quiet after the last fault was over; -1 if it did not."""

@@ -16,11 +16,12 @@ from latecomer.messages.link import LinkMessage
 from latecomer.model.filters import parse_filter
 from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.sim.checkers import Agreement, Promises, check_bounds
-from latecomer.sim.clients import SimClients
+from latecomer.sim.clients import SimClients, SimRequest
 from latecomer.sim.durations import show_duration
 from latecomer.sim.report import Result, Tally, by_name, events_kept, table_sizes
-from latecomer.sim.scenario import Crash, Fault, Publish, Step
+from latecomer.sim.scenario import Ask, Crash, Fault, Publish, Step
 from latecomer.sim.scenario_check import Prepared, workload_clients
+from latecomer.sim.storing import Asking, asker, retrieved
 from latecomer.sim.transcript import Digest, Transcript
 from latecomer.sim.workload import Drawn
 from latecomer.sim.world import Observer, World
@@ -78,6 +79,7 @@ class Run:
         self._before: Counter[type] = Counter()
         self._longest: dict[str, int] = {}
         self._drawn: list[Drawn] = []
+        self._demands: list[Asking] = []
 
     # -- the whole story ---------------------------------------------------------------------------------------------
 
@@ -87,6 +89,14 @@ class Run:
         scenario, world = self.scenario, self.world
         for drawn in self._drawn:
             drawn.begin(world, scenario.duration, self.publish)
+        for number, demand in enumerate(scenario.demand):
+            self._demands.append(Asking(demand, Random(f"{scenario.seed}/demand {number}")))
+            self._demands[-1].begin(world, scenario.duration, self.clients)
+        for store in scenario.store:
+            if store.begin:
+                world.at(self.zero + store.begin, self.store, store.broker, store.topics)
+            if store.until is not None:
+                world.at(self.zero + store.until, self.store, store.broker, ())
         for step in scenario.step:
             world.at(self.zero + step.at, self.do, step)
         for fault in scenario.fault:
@@ -104,6 +114,9 @@ class Run:
         self._mute(False)
         self._set_zero()
         self.say("the brokers know one another; clients join, and time counts from here until all is quiet")
+        for store in scenario.store:
+            if not store.begin:
+                self.store(store.broker, store.topics)
         for client in scenario.client:
             self.clients.join(client.id, client.broker)
             for text in client.advertise:
@@ -111,7 +124,9 @@ class Run:
             for text in client.subscribe:
                 self.clients.subscribe(client.id, parse_filter(text))
         self._join_workloads()
-        if self.clients.clients:
+        for broker in dict.fromkeys(demand.broker for demand in scenario.demand):
+            self.clients.join(asker(broker), broker)
+        if self.clients.clients or scenario.store:
             self._settle("clients subscribe")
         self.promises.settle(self.clients)
         self._set_zero()
@@ -190,6 +205,9 @@ class Run:
             for _ in range(what.count):
                 self.publish(id, what)
             return
+        if action == "request":
+            self.request(id, Ask(filter=value) if isinstance(value, str) else value)
+            return
         broker = value if action == "join" else clients.clients[id].broker
         if not self._answers(broker):
             self._vain(f"{id} cannot {action.replace('_', ' ')}: broker {broker} does not answer")
@@ -219,7 +237,22 @@ class Run:
                 reliable=what.reliable,
                 attributes=dict(what.attributes),
                 payload=what.payload.encode(),
+                lifetime_us=what.lifetime or 0,
             )
+
+    def request(self, client: ClientId, what: Ask) -> SimRequest | None:
+        """One question about the past, now."""
+        request = self.clients.request(client, what.query(self.zero))
+        if request is None:
+            broker = self.clients.clients[client].broker
+            self._vain(f"{client} cannot request: broker {broker} does not answer")
+        return request
+
+    def store(self, broker: BrokerId, topics: Sequence[str]) -> None:
+        """From now on a broker keeps these topics; none: it has no store."""
+        self.say(f"{broker} shall keep {', '.join(topics)}" if topics else f"{broker} shall keep nothing")
+        self.world.assign(broker, topics)
+        self._unsettled = True
 
     def strike(self, fault: Fault) -> None:
         """One fault, now."""
@@ -293,6 +326,7 @@ class Run:
             tables=table_sizes(world),
             longest_queues=dict(self._longest),
             events_kept=events_kept(world),
+            retrieved=retrieved(self.clients.requests.values()),
             virtual_us=self.now,
             quiet_after_us=self.quiet_after_us,
             real_seconds=time.perf_counter() - self.started,

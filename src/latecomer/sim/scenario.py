@@ -12,7 +12,9 @@ import msgspec
 
 from latecomer.core.routing import Forwarding, Routing
 from latecomer.model.event import Value
-from latecomer.model.ids import BrokerId, ClientId
+from latecomer.model.filters import parse_filter
+from latecomer.model.history import Query
+from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.sim.durations import Duration
 from latecomer.sim.topologies import Network
 from latecomer.sim.world import World
@@ -27,6 +29,16 @@ class Client(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     broker: BrokerId
     subscribe: tuple[str, ...] = ()
     advertise: tuple[str, ...] = ()
+
+
+class Store(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename={"begin": "from"}):
+    """A broker that keeps the past of some topics, from a moment of the scenario until another."""
+
+    broker: BrokerId
+    topics: tuple[str, ...]
+    begin: Duration = Duration(0)
+    """0: it is there before the scenario begins."""
+    until: Duration | None = None
 
 
 class Topics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -53,6 +65,21 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     attributes: dict[str, Value | tuple[Value, ...]] = {}
     """Of every publication; one of a list is drawn each time."""
     payload_size: int = 0
+    lifetime: Duration | None = None
+    """How long a publication lives on average, drawn from an exponential distribution; None: without end."""
+
+
+class Demand(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename={"begin": "from"}):
+    """Questions about the past at a rate: `r[t, i]` of *storing* §V."""
+
+    broker: BrokerId
+    filter: str
+    rate: float
+    """Requests per second."""
+    last: int = 0
+    """Only so many, the newest; 0: everything that lives."""
+    begin: Duration = Duration(0)
+    until: Duration | None = None
 
 
 class Publish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -63,6 +90,22 @@ class Publish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     payload: str = ""
     count: int = 1
     reliable: bool = True
+    lifetime: Duration | None = None
+
+
+class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A question about the past; its times are those of the scenario."""
+
+    filter: str
+    since: Duration | None = None
+    until: Duration | None = None
+    last: int = 0
+
+    def query(self, zero: Instant) -> Query:
+        """As brokers understand it; `zero` is when the scenario began."""
+        since = 0 if self.since is None else zero + self.since
+        until = 0 if self.until is None else zero + self.until
+        return Query(parse_filter(self.filter), since, until, self.last)
 
 
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -77,6 +120,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         "advertise",
         "unadvertise",
         "publish",
+        "request",
     )
 
     at: Duration
@@ -89,6 +133,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     advertise: str | None = None
     unadvertise: str | None = None
     publish: str | Publish | None = None
+    request: str | Ask | None = None
 
     def actions(self) -> list[str]:
         """What the step says to do: exactly one thing in a scenario that was checked."""
@@ -205,6 +250,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     settings: dict[str, int | str] = {}
     """Fields of `BrokerSettings`; a time may be written without `_us`, as a duration."""
     client: tuple[Client, ...] = ()
+    store: tuple[Store, ...] = ()
     workload: tuple[Workload, ...] = ()
+    demand: tuple[Demand, ...] = ()
     step: tuple[Step, ...] = ()
     fault: tuple[Fault, ...] = ()

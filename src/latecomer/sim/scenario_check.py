@@ -13,10 +13,23 @@ from latecomer.model.errors import FilterError, SettingsError
 from latecomer.model.filters import parse_filter
 from latecomer.model.ids import BrokerId, ClientId
 from latecomer.model.toml_text import TomlText, choose
-from latecomer.model.topics import check_topic
+from latecomer.model.topics import check_filter, check_topic
 from latecomer.model.topology import Topology, quoted
 from latecomer.sim.durations import read_duration, show_duration
-from latecomer.sim.scenario import Break, Crash, Deafen, Fault, Partition, Scenario, Stall, Step, Topics, Workload
+from latecomer.sim.scenario import (
+    Ask,
+    Break,
+    Crash,
+    Deafen,
+    Demand,
+    Fault,
+    Partition,
+    Scenario,
+    Stall,
+    Step,
+    Topics,
+    Workload,
+)
 from latecomer.sim.scenario_file import convert, read_text
 from latecomer.sim.topologies import Given
 
@@ -88,8 +101,11 @@ class _Check:
         for position, workload in enumerate(self.scenario.workload):
             self._sizes(("workload", position), workload)
         self._clients()
+        self._stores()
         for position, workload in enumerate(self.scenario.workload):
             self._workload(("workload", position), workload)
+        for position, demand in enumerate(self.scenario.demand):
+            self._demand(("demand", position), demand)
         self._steps()
         for position, fault in enumerate(self.scenario.fault):
             self._fault(("fault", position), fault)
@@ -193,6 +209,25 @@ class _Check:
             raise self.text.wrong(path, f"there is already a client {quoted(id)}")
         self.clients[id] = at
 
+    def _stores(self) -> None:
+        ends: dict[BrokerId, int | None] = {}
+        for position, store in sorted(enumerate(self.scenario.store), key=lambda item: item[1].begin):
+            path: Path_ = ("store", position)
+            self._broker((*path, "broker"), store.broker)
+            if not store.topics:
+                raise self.text.wrong((*path, "topics"), "must name a topic filter: what the store shall keep")
+            for number, topics in enumerate(store.topics):
+                self._topic_filter((*path, "topics", number), topics)
+            self._before_the_end((*path, "from"), store.begin)
+            if store.until is not None:
+                self._before_the_end((*path, "until"), store.until)
+                if store.until <= store.begin:
+                    raise self.text.wrong((*path, "until"), "must come after the store's beginning")
+            before = ends.get(store.broker, 0)
+            if before is None or before > store.begin:
+                raise self.text.wrong((*path, "broker"), f"{quoted(store.broker)} has a store at that time already")
+            ends[store.broker] = store.until
+
     def _needs_advertisements(self, path: Path_) -> None:
         if not self.scenario.routing.advertisements:
             raise self.text.wrong(path, "is of no use unless routing.advertisements = true")
@@ -208,6 +243,8 @@ class _Check:
         if not 0 < workload.rate <= RATE_MAX:
             raise self.text.wrong((*path, "rate"), f"must be above 0 and at most {RATE_MAX:.0f}, not {workload.rate}")
         self._before_the_end((*path, "until"), until)
+        if workload.lifetime == 0:
+            raise self.text.wrong((*path, "lifetime"), "must be longer than nothing")
         if workload.begin > until:
             raise self.text.wrong((*path, "from"), f"comes after the end of the workload at {show_duration(until)}")
         count = round(workload.rate * (until - workload.begin) / 1e6)
@@ -234,6 +271,20 @@ class _Check:
             if value == ():
                 raise self.text.wrong((*path, "attributes", name), "an empty list has nothing to draw from")
 
+    def _demand(self, path: Path_, demand: Demand) -> None:
+        self._broker((*path, "broker"), demand.broker)
+        self._filter((*path, "filter"), demand.filter)
+        self._between((*path, "last"), demand.last, 0, PUBLICATIONS_MAX)
+        if not 0 < demand.rate <= RATE_MAX:
+            raise self.text.wrong((*path, "rate"), f"must be above 0 and at most {RATE_MAX:.0f}, not {demand.rate}")
+        until = self.scenario.duration if demand.until is None else demand.until
+        self._before_the_end((*path, "until"), until)
+        if demand.begin > until:
+            raise self.text.wrong((*path, "from"), f"comes after the end of the demand at {show_duration(until)}")
+        count = round(demand.rate * (until - demand.begin) / 1e6)
+        if count > PUBLICATIONS_MAX:
+            raise self.text.wrong((*path, "rate"), f"makes {count} requests, {PUBLICATIONS_MAX} are the most")
+
     # -- steps
 
     def _steps(self) -> None:
@@ -255,7 +306,9 @@ class _Check:
             return
         self._client((*path, "client"), step.client, step.at)
         value = getattr(step, action)
-        if action in ("subscribe", "unsubscribe", "advertise", "unadvertise"):
+        if step.request is not None:
+            self._request((*path, action), step.request)
+        elif action in ("subscribe", "unsubscribe", "advertise", "unadvertise"):
             self._filter((*path, action), value)
             if "advertise" in action:
                 self._needs_advertisements((*path, action))
@@ -264,6 +317,15 @@ class _Check:
         elif step.publish is not None and not isinstance(step.publish, str):
             self._topic((*path, action, "topic"), step.publish.topic)
             self._between((*path, action, "count"), step.publish.count, 1, PUBLICATIONS_MAX)
+
+    def _request(self, path: Path_, request: str | Ask) -> None:
+        if isinstance(request, str):
+            self._filter(path, request)
+            return
+        self._filter((*path, "filter"), request.filter)
+        self._between((*path, "last"), request.last, 0, PUBLICATIONS_MAX)
+        if request.until is not None and request.until < (request.since or 0):
+            raise self.text.wrong((*path, "until"), "comes before the time that 'since' names")
 
     # -- faults
 
@@ -323,6 +385,12 @@ class _Check:
     def _filter(self, path: Path_, text: str) -> None:
         try:
             parse_filter(text)
+        except FilterError as error:
+            raise self.text.wrong(path, error.problem) from None
+
+    def _topic_filter(self, path: Path_, text: str) -> None:
+        try:
+            check_filter(text)
         except FilterError as error:
             raise self.text.wrong(path, error.problem) from None
 

@@ -10,7 +10,7 @@ from latecomer.core.routing import Routing
 from latecomer.model.errors import SettingsError
 from latecomer.model.toml_text import SIZE_MAX, Shape, TomlText, decode_text, sentence
 from latecomer.sim.durations import Duration, read_duration
-from latecomer.sim.scenario import Client, Fault, Publish, Scenario, Step, Topics, Workload
+from latecomer.sim.scenario import Ask, Client, Demand, Fault, Publish, Scenario, Step, Store, Topics, Workload
 from latecomer.sim.topologies import Network
 
 SHAPE = Shape(
@@ -18,10 +18,13 @@ SHAPE = Shape(
     tables={
         "": Scenario,
         "client": Client,
+        "store": Store,
         "workload": Workload,
         "workload.topics": Topics,
+        "demand": Demand,
         "step": Step,
         "step.publish": Publish,
+        "step.request": Ask,
     },
     families={
         "topology": ("topology", Network),

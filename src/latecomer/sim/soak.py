@@ -5,22 +5,33 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
 from latecomer.sim.chaos import Life, live
 from latecomer.sim.checkers import Violation
+from latecomer.sim.history_chaos import live_history
 from latecomer.sim.mqtt_chaos import live_mqtt
+from latecomer.sim.transcript import Transcript
 
 
 class Clients(StrEnum):
-    """Whose lives a seed is: of clients that speak the core's plain interface, of MQTT clients, or one of each."""
+    """Whose lives a seed is: of clients that speak the core's plain interface, of MQTT clients, of late subscribers
+    among stores, or one of each."""
 
     PLAIN = "plain"
     MQTT = "mqtt"
-    BOTH = "both"
+    HISTORY = "history"
+    ALL = "all"
+
+
+LIVES: dict[str, Callable[[int, Transcript | None], Life]] = {
+    Clients.PLAIN: live,
+    Clients.MQTT: live_mqtt,
+    Clients.HISTORY: live_history,
+}
 
 
 @dataclass(slots=True)
@@ -47,10 +58,10 @@ class Verdict:
 
 def judge(seed: int, clients: str = Clients.PLAIN) -> Verdict:
     """Live one seed. A crash of the simulator or of the core is a violation like any other: it belongs to a seed."""
-    if clients == Clients.BOTH:
-        return _together(judge(seed, Clients.PLAIN), judge(seed, Clients.MQTT))
+    if clients == Clients.ALL:
+        return _together([judge(seed, kind) for kind in LIVES])
     try:
-        life = live_mqtt(seed) if clients == Clients.MQTT else live(seed)
+        life = LIVES[clients](seed, None)
     except Exception:  # whatever it is, the seed that shows it must be named
         life = Life(seed, "crashed", [Violation(0, "crash", traceback.format_exc())])
     return Verdict(
@@ -66,23 +77,23 @@ def judge(seed: int, clients: str = Clients.PLAIN) -> Verdict:
     )
 
 
-def _together(one: Verdict, other: Verdict) -> Verdict:
-    """One verdict on both lives of a seed; the first that failed is the one to look at."""
-    told = one if one.violations or not other.violations else other
+def _together(verdicts: list[Verdict]) -> Verdict:
+    """One verdict on all lives of a seed; the first that failed is the one to look at."""
+    told = next((verdict for verdict in verdicts if verdict.violations), verdicts[0])
     return Verdict(
         told.seed,
         told.description,
         told.violations,
-        one.accepted + other.accepted,
-        one.deliveries + other.deliveries,
-        one.frames + other.frames,
-        one.faults + other.faults,
-        max(one.quiet_after_us, other.quiet_after_us),
+        sum(verdict.accepted for verdict in verdicts),
+        sum(verdict.deliveries for verdict in verdicts),
+        sum(verdict.frames for verdict in verdicts),
+        sum(verdict.faults for verdict in verdicts),
+        max(verdict.quiet_after_us for verdict in verdicts),
         told.clients,
     )
 
 
-def soak(start: int, seeds: int, jobs: int, clients: str = Clients.BOTH) -> Iterator[Verdict]:
+def soak(start: int, seeds: int, jobs: int, clients: str = Clients.ALL) -> Iterator[Verdict]:
     """Verdicts as they come; closing the iterator stops the workers."""
     numbers = range(start, start + seeds)
     judge_one = partial(judge, clients=clients)

@@ -8,6 +8,7 @@ from random import Random
 
 from latecomer.model.event import Value
 from latecomer.model.ids import ClientId
+from latecomer.sim.durations import Duration
 from latecomer.sim.scenario import Publish, Topics, Workload
 from latecomer.sim.world import World
 
@@ -50,8 +51,14 @@ class Drawn:
         client = self.publishers[self.random.randrange(len(self.publishers))]
         attributes = {name: self._draw(value) for name, value in self.workload.attributes.items()}
         topic = self.topic()
-        payload = "x" * self.workload.payload_size
-        publish(client, Publish(topic=topic, attributes=attributes, payload=payload, reliable=self.workload.reliable))
+        payload, mean_us, lifetime = "x" * self.workload.payload_size, self.workload.lifetime, None
+        if mean_us is not None:
+            lifetime = Duration(max(1, round(self.random.expovariate(1 / mean_us))))
+        reliable = self.workload.reliable
+        publish(
+            client,
+            Publish(topic=topic, attributes=attributes, payload=payload, reliable=reliable, lifetime=lifetime),
+        )
         self._next(world, at, last, publish)
 
     def _draw(self, value: Value | tuple[Value, ...]) -> Value:

@@ -14,18 +14,44 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Protocol
 
 from latecomer.core.broker import Broker
-from latecomer.core.effects import Accept, Close, Deliver, Disconnect, Effect, Note, Persist, Refuse, Send, Transmit
-from latecomer.core.inputs import Input, LinkConnected, LinkDisconnected, LinkReceived, Started, Woken
+from latecomer.core.effects import (
+    Accept,
+    Answer,
+    Append,
+    Close,
+    Deliver,
+    Disconnect,
+    Effect,
+    Lookup,
+    Note,
+    Persist,
+    Refuse,
+    Send,
+    Survey,
+    Transmit,
+    Write,
+)
+from latecomer.core.inputs import (
+    Found,
+    Input,
+    LinkConnected,
+    LinkDisconnected,
+    LinkReceived,
+    Started,
+    StoreAssigned,
+    StoreTrimmed,
+    Surveyed,
+    Woken,
+)
 from latecomer.core.session.limits import SessionLimits
 from latecomer.core.settings import BrokerSettings
-from latecomer.messages.link import LinkMessage
-from latecomer.messages.mqtt import Packet
-from latecomer.model.event import Event
-from latecomer.model.ids import BrokerId, ClientId, Instant
+from latecomer.messages.link import LinkMessage, SessionFrame
+from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Record
 from latecomer.model.topology import Topology
 from latecomer.sim.disk import Disk
 from latecomer.sim.network import JitterShape, Way, Wire, draw_jitter
+from latecomer.sim.sides import ClientSide, Sockets
 
 if TYPE_CHECKING:
     from random import Random
@@ -40,22 +66,6 @@ class Observer(Protocol):
     def noted(self, record: Record) -> None: ...
     def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None: ...
     def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None: ...
-
-
-class ClientSide(Protocol):
-    """Where the clients of the simulated network live."""
-
-    def accepted(self, client: ClientId, token: int, event: Event) -> None: ...
-    def refused(self, client: ClientId, token: int, reason: str) -> None: ...
-    def delivered(self, client: ClientId, connection: int, number: int, event: Event) -> None: ...
-    def broker_started(self, broker: BrokerId, kept_disk: bool) -> None: ...
-
-
-class Sockets(Protocol):
-    """The far ends of MQTT connections."""
-
-    def transmitted(self, connection: int, packets: Sequence[Packet]) -> None: ...
-    def closed(self, connection: int, problem: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -75,8 +85,14 @@ class Node:
     """How long it takes over each step: a slow broker."""
     disk_us: int = 0
     writing: bool = False
+    under_way: list[Write] = field(default_factory=list)
+    """What is being written."""
     held: deque[Effect] = field(default_factory=deque)
     """Effects that wait for the disk."""
+    topics: tuple[str, ...] = ()
+    """What its operator wants it to keep."""
+    reads: int = 0
+    """Questions to its store that have not been answered."""
 
 
 class World:
@@ -91,6 +107,7 @@ class World:
         jitter_us: int = 0,
         jitter_shape: JitterShape = "uniform",
         disk_us: int = 0,
+        read_us: int = 0,
         limits: SessionLimits | None = None,
         transport: Callable[[Sequence[LinkMessage]], list[LinkMessage]] | None = None,
     ) -> None:
@@ -100,6 +117,8 @@ class World:
         self.topology = topology
         self.transport = transport
         self.disk_us = disk_us
+        self.read_us = read_us
+        """How long a look into a store takes at most."""
         self.limits = limits
         self.observers: list[Observer] = []
         self.clients: ClientSide | None = None
@@ -149,6 +168,8 @@ class World:
         node.core = Broker(id, self.settings, node.neighbours, node.boot, node.disk.tables, limits=self.limits)
         node.timer = None
         self._step(node, Started())
+        if node.topics or "store" in node.disk.tables:
+            self.tell(id, StoreAssigned(node.topics, node.disk.store.kept_from_us))
         for peer in node.neighbours:
             self._attempt_soon(self.wires[id, peer], 0)
         if self.clients is not None:
@@ -162,9 +183,12 @@ class World:
         for observer in self.observers:
             observer.crashed(id, node.disk, keeps_disk)
         node.core = None
+        if node.writing:
+            self._tear(node)
         node.held.clear()
         node.inbox.clear()
         node.writing = False
+        node.reads = 0
         node.paused_until = 0
         node.step_us = 0
         if not keeps_disk:
@@ -172,6 +196,23 @@ class World:
         for peer in node.neighbours:
             wire = self.wires[id, peer]
             self._close(wire, told=() if silently else (peer,))
+
+    def _tear(self, node: Node) -> None:
+        """A write that was under way is lost; but what it appends becomes safe before the rest of it."""
+        if any(type(write) is Append for write in node.under_way) and self.random.random() < 0.5:
+            node.disk.append(node.under_way)
+
+    def assign(self, id: BrokerId, topics: Sequence[str]) -> None:
+        """From now on, and after every start, the broker keeps these topics; none: it has no store."""
+        node = self.nodes[id]
+        node.topics = tuple(topics)
+        self.tell(id, StoreAssigned(node.topics, node.disk.store.kept_from_us))
+
+    def trim(self, id: BrokerId, before_us: Instant) -> None:
+        """The broker's store lets go of what was published before an instant."""
+        store = self.nodes[id].disk.store
+        store.trim(before_us)
+        self.tell(id, StoreTrimmed(store.kept_from_us))
 
     def pause(self, id: BrokerId, duration_us: int) -> None:
         """Stop a broker without killing it: what comes in waits."""
@@ -243,6 +284,7 @@ class World:
                     node.disk.apply(writes)
                     continue
                 node.writing = True
+                node.under_way = writes
                 node.held.extend(effects[position + 1 :])
                 self.at(self.now + node.disk_us, self._written, node, node.boot, writes)
                 return
@@ -255,8 +297,35 @@ class World:
                     self._close(wire, told=(effect.peer,))  # type: ignore[union-attr]
             elif kind is Transmit or kind is Close:
                 self._answer_socket(effect)
+            elif kind is Lookup or kind is Survey:
+                self._look(node, effect)
             elif self.clients is not None:
                 self._answer_client(effect)
+
+    def _look(self, node: Node, effect: Effect) -> None:
+        """The store is asked at some moment from now on, and answers some time after that."""
+        node.reads += 1
+        wait_us = self.random.randint(0, self.read_us) if self.read_us else 0
+        self.at(self.now + wait_us, self._look_now, node, node.boot, effect)
+
+    def _look_now(self, node: Node, boot: int, effect: Effect) -> None:
+        if node.core is None or node.boot != boot:
+            return
+        store = node.disk.store
+        fact: Found | Surveyed
+        if type(effect) is Lookup:
+            fact = Found(effect.token, store.read(effect.query, self.now, effect.events_max, effect.bytes_max))
+        else:
+            assert type(effect) is Survey
+            slices = store.survey(effect.topics, effect.since_us, effect.until_us, effect.width_us)
+            fact = Surveyed(effect.token, slices)
+        wait_us = self.random.randint(0, self.read_us) if self.read_us else 0
+        self.at(self.now + wait_us, self._tell_found, node, boot, fact)
+
+    def _tell_found(self, node: Node, boot: int, fact: Found | Surveyed) -> None:
+        if node.core is not None and node.boot == boot:
+            node.reads -= 1
+            self.tell(node.id, fact)
 
     def _answer_client(self, effect: Effect) -> None:
         assert self.clients is not None
@@ -266,6 +335,8 @@ class World:
             self.clients.accepted(effect.client, effect.token, effect.event)
         elif type(effect) is Refuse:
             self.clients.refused(effect.client, effect.token, effect.reason)
+        elif type(effect) is Answer:
+            self.clients.answered(effect.client, effect.token, effect.events, effect.outcome)
 
     def _answer_socket(self, effect: Effect) -> None:
         if self.sockets is None:
@@ -275,7 +346,7 @@ class World:
         elif type(effect) is Close:
             self.sockets.closed(effect.connection, effect.problem)
 
-    def _written(self, node: Node, boot: int, writes: list[Any]) -> None:
+    def _written(self, node: Node, boot: int, writes: list[Write]) -> None:
         if node.core is None or node.boot != boot:
             return
         node.disk.apply(writes)
@@ -287,7 +358,7 @@ class World:
         """Everything that waited for the disk, with one write in place of many, as a real driver would do it."""
         held, node.held = node.held, deque()
         effects: list[Effect] = []
-        writes: list[Any] | None = None
+        writes: list[Write] | None = None
         for effect in held:
             if type(effect) is not Persist:
                 effects.append(effect)
@@ -391,6 +462,13 @@ class World:
         """What is sent from now on arrives after the stall, in order."""
         wire = self.wires[sender, receiver]
         wire.ways[sender].stalled_until = max(wire.ways[sender].stalled_until, self.now + duration_us)
+
+    def forge(self, sender: BrokerId, receiver: BrokerId, frame: SessionFrame) -> None:
+        """A broker says something to a neighbour that it would not say by itself."""
+        node = self.nodes[sender]
+        if node.core is not None:
+            node.core.neighbours.send(receiver, frame)
+            self._perform(node, node.core.orders.finish())
 
     def partition(self, side: Sequence[BrokerId], duration_us: int, *, silently: bool = False) -> None:
         """Cut every wire between one side and the rest."""

@@ -32,7 +32,7 @@ from latecomer.messages.mqtt import (
     Unsubscribe,
 )
 from latecomer.wire.mqtt_fields import binary, length, text, two
-from latecomer.wire.mqtt_properties import encode_properties
+from latecomer.wire.mqtt_properties import PUBLISH_WRITERS, encode_properties
 
 _short = Struct(">BBH")
 
@@ -59,7 +59,13 @@ def _publish(packet: Publish, version: int) -> bytes:
     payload = packet.payload
     qos = packet.qos
     first = 0x30 | qos << 1 | packet.retain | packet.dup << 3
-    middle = b"" if version != V5 else b"\0" if packet.properties is NONE else encode_properties(packet.properties)
+    middle = (
+        b""
+        if version != V5
+        else b"\0"
+        if packet.properties is NONE
+        else encode_properties(packet.properties, PUBLISH_WRITERS)
+    )
     if qos:
         middle = two.pack(packet.packet_id) + middle
     size = 2 + len(topic) + len(middle) + len(payload)

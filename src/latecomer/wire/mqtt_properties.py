@@ -7,9 +7,8 @@ packet must not cost more than its bytes are worth; a CONNECT has two lists, its
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
-
-import msgspec
 
 from latecomer.messages.mqtt import NONE, PacketError, Properties, Reason
 from latecomer.wire.mqtt_fields import (
@@ -42,6 +41,9 @@ NAMES = (
     *("will", "CONNECT", "CONNACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP"),
     *("SUBSCRIBE", "SUBACK", "UNSUBSCRIBE", "UNSUBACK", "PINGREQ", "PINGRESP", "DISCONNECT", "AUTH"),
 )
+
+
+Writers = tuple[tuple[Callable[[Properties], Any], bytes, Callable[[Any], bytes], bool], ...]
 
 
 class Type(NamedTuple):
@@ -117,15 +119,18 @@ _NOT_ZERO = {
 _BY_ID: list[dict[int, Property]] = [
     {property.id: property for property in PROPERTIES if packet in property.packets} for packet in range(16)
 ]
-_WRITERS = tuple((byte(p.id), p.type.write, p.name in _PLURAL) for p in PROPERTIES)
+_WRITERS = tuple((attrgetter(p.name), byte(p.id), p.type.write, p.name in _PLURAL) for p in PROPERTIES)
+PUBLISH_WRITERS = tuple(writer for writer, p in zip(_WRITERS, PROPERTIES, strict=True) if PUBLISH in p.packets)
+"""A PUBLISH can have few of them, and is sent often."""
 
 
-def encode_properties(properties: Properties) -> bytes:
+def encode_properties(properties: Properties, writers: Writers = _WRITERS) -> bytes:
     """The list with its length. Whether the packet may carry it is the caller's business."""
     if properties is NONE:
         return b"\0"
     parts: list[bytes] = []
-    for value, (key, write, plural) in zip(msgspec.structs.astuple(properties), _WRITERS, strict=True):
+    for get, key, write, plural in writers:
+        value = get(properties)
         if plural:
             for member in value:
                 parts += (key, write(member))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,7 @@ from latecomer.model.topics import topic_matches
 
 if TYPE_CHECKING:
     from latecomer.core.retrieval import Inquiry
+    from latecomer.core.session.state import Grade
 
 GIVEN_MAX = 65_536
 """Events of the past whose ids a session remembers one by one."""
@@ -196,8 +197,7 @@ class Held:
     """A store has it, and some recall can bring it."""
 
 
-@dataclass(slots=True, frozen=True)
-class Gift:
+class Gift(NamedTuple):
     """That history gave an event: by which recall, in which turn."""
 
     recall: Recall
@@ -230,6 +230,8 @@ class Past:
     """How many there were."""
     number: int = 0
     """Of the newest delivery of QoS 1 or 2 that nothing of QoS 0 may overtake."""
+    grades: dict[str, Grade | None] = field(default_factory=dict)
+    """What the recalls under way make of a topic, where no content decides; None: the client may not have it."""
     busy: bool = False
     """Something is being handed over: whoever asks for that to happen need not."""
 

@@ -42,11 +42,11 @@ import msgspec
 from latecomer.core.effects import Drop
 from latecomer.core.orders import Orders
 from latecomer.core.retrieval import Retrieval
-from latecomer.core.session.delivery import Deliveries, grade_of
+from latecomer.core.session.delivery import GRADES_MAX, Deliveries, grade_of
 from latecomer.core.session.holding import LOST, Holding, recalls_of, unasked
 from latecomer.core.session.limits import Access
 from latecomer.core.session.past import FIRST, Held, Past, Recall, RecallRow, joined, recall_of
-from latecomer.core.session.state import HISTORY_END, Parcel, Session, Subscription
+from latecomer.core.session.state import HISTORY_END, Grade, Parcel, Session, Subscription
 from latecomer.model.event import Event
 from latecomer.model.history import Key, Outcome, Query, key_of
 from latecomer.model.ids import ClientId, EventId, Instant
@@ -100,6 +100,7 @@ class Recalls:
             if before.running and before.filter == recall.filter:
                 recall.missing = joined(before.fetching, before.missing)
         past.recalls[subscription.text] = recall
+        past.grades.clear()
         self.orders.note(Kind.REQUESTED, client=session.client, filter=subscription.text, detail=str(options))
         self.changed()
         self._ask(session, recall)
@@ -123,6 +124,7 @@ class Recalls:
         past = session.past
         if past is None or (recall := past.recalls.pop(subscription.text, None)) is None:
             return
+        past.grades.clear()
         self._stop(recall)
         if recall.running:
             self._lose_gap(session, recall)
@@ -141,6 +143,7 @@ class Recalls:
         past = session.past
         if past is None:
             return
+        past.grades.clear()
         for recall in past.running():
             if not self._permitted(session, recall):
                 self._stop(recall)
@@ -306,7 +309,7 @@ class Recalls:
         """What a store received when it had already looked at its place (a clock was slow, or the way long) is missing
         in history, and is held: its turn is before the next one of its lane."""
         event = batch[0]
-        if recall.overdue == event.id:
+        if not past.lanes or recall.overdue == event.id:
             return
         recall.overdue = event.id
         older = [other for other in past.older(event) if self._belongs(session, past, recall, other)]
@@ -325,8 +328,8 @@ class Recalls:
             return
         if recall.missing is not None and recall.missing.holds(event):
             return  # the next round brings it, behind those of its lane that only the next round can bring
-        matching = self.holding.matching(session, event)
         if recall.fetching is not None:
+            matching = self.holding.matching(session, event)
             recalls = recalls_of(past, matching)
             if not recall.fetching.holds(event) or past.was_given(event, recalls) or unasked(event, matching, recalls):
                 return
@@ -337,16 +340,37 @@ class Recalls:
         past.remember(recall, event)
         if (number := past.by_id.get(event.id)) is not None:
             self.holding.let_go(session, past, number)  # this is the one copy for all subscriptions
+            grade = self._grade(session, event, self.holding.matching(session, event))
         else:
-            matching = [sub for sub in matching if (other := past.recalls.get(sub.text)) is not None and other.running]
-        grade = grade_of(matching)
-        if grade is None or not self.access.may_receive_past(session.user, session.client, event.topic):
-            return
-        if 0 < event.expires_us <= self.orders.now:
+            grade = self._grade_of_recalls(session, past, event)
+        if grade is None or 0 < event.expires_us <= self.orders.now:
             return
         recall.count += 1
         self.deliveries.replay(session, event, grade)
         past.number = session.number
+
+    def _grade(self, session: Session, event: Event, matching: Sequence[Subscription]) -> Grade | None:
+        if not self.access.may_receive_past(session.user, session.client, event.topic):
+            return None
+        return grade_of(matching)
+
+    def _grade_of_recalls(self, session: Session, past: Past, event: Event) -> Grade | None:
+        """What the subscriptions under recall say; the same for all events of a topic, unless the content decides."""
+        plain = not session.picky and not session.no_local
+        if plain and event.topic in past.grades:
+            return past.grades[event.topic]
+        recalls = past.recalls
+        matching = [
+            sub
+            for sub in self.holding.matching(session, event)
+            if (recall := recalls.get(sub.text)) is not None and recall.running
+        ]
+        grade = self._grade(session, event, matching)
+        if plain:
+            if len(past.grades) >= GRADES_MAX:
+                past.grades.clear()
+            past.grades[event.topic] = grade
+        return grade
 
     def _finish_round(self, session: Session, past: Past, recall: Recall) -> bool:
         """Ask for what was let go of meanwhile, or come to the end; whether there is something to go on with."""
@@ -399,6 +423,8 @@ class Recalls:
 
     def _over(self, session: Session, recall: Recall) -> None:
         recall.over_us, recall.changed = self.orders.now or 1, True
+        if session.past is not None:
+            session.past.grades.clear()
         recall.fetching = None
         self._remember(session, recall)
 

@@ -194,7 +194,7 @@ class Session:
         if before is not None:
             self.leave(before)
         self.subscriptions[subscription.text] = subscription
-        self.grades.clear()
+        self._options_changed()
         self.no_local += subscription.no_local
         if subscription.group:
             return
@@ -208,7 +208,7 @@ class Session:
     def leave(self, subscription: Subscription) -> None:
         """Take a subscription away."""
         del self.subscriptions[subscription.text]
-        self.grades.clear()
+        self._options_changed()
         self.no_local -= subscription.no_local
         if subscription.group:
             return
@@ -218,6 +218,12 @@ class Session:
         if not self.wishes[filter]:
             del self.wishes[filter]
             self.index.remove(filter)
+
+    def _options_changed(self) -> None:
+        """What was made of the subscriptions is void."""
+        self.grades.clear()
+        if self.past is not None:
+            self.past.grades.clear()
 
     def matching(self, topic: str, attributes: Mapping[str, Value]) -> Iterator[Subscription]:
         """The subscriptions that ask for an event, but for shared ones."""

@@ -1,0 +1,193 @@
+"""Stores, looked at from outside once the network is quiet: Advertisement Tables, replicas, and what is left over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from latecomer.core.broker import Broker
+from latecomer.core.table import SELF
+from latecomer.core.tree import Tree
+from latecomer.model.event import Event
+from latecomer.model.filters import Filter
+from latecomer.model.history import key_of
+from latecomer.model.ids import BrokerId, EventId
+from latecomer.model.topics import topic_covers
+from latecomer.sim.clients import SimRequest
+from latecomer.sim.store import matches
+from latecomer.sim.world import World
+
+Violate = Callable[[str, str], None]
+
+
+def distances(tree: Tree, start: BrokerId) -> dict[BrokerId, tuple[int, BrokerId]]:
+    """Hops from a broker to every other along a tree, and the neighbour behind which it lies."""
+    beside: dict[BrokerId, list[BrokerId]] = {broker: [] for broker in tree.parent}
+    for child, parent in tree.parent.items():
+        if parent is not None:
+            beside[child].append(parent)
+            beside[parent].append(child)
+    found: dict[BrokerId, tuple[int, BrokerId]] = {start: (0, SELF)}
+    todo = [start]
+    for broker in todo:
+        for other in beside[broker]:
+            if other not in found:
+                hops, way = found[broker]
+                found[other] = (hops + 1, way or other)
+                todo.append(other)
+    return found
+
+
+def nearest(world: World, tree: Tree, broker: BrokerId) -> dict[str, tuple[int, list[BrokerId]]]:
+    """What an Advertisement Table should say: per topic class the hops to the nearest store, and all ways to one."""
+    found: dict[str, tuple[int, list[BrokerId]]] = {}
+    for other, (hops, way) in distances(tree, broker).items():
+        for topics in world.nodes[other].topics:
+            least, ways = found.get(topics, (hops, []))
+            if hops < least:
+                found[topics] = (hops, [way])
+            elif hops == least:
+                found[topics] = (hops, sorted({*ways, way}))
+    return found
+
+
+def offers(world: World, tree: Tree, broker: BrokerId, peer: BrokerId) -> tuple[dict[str, int], dict[str, int]]:
+    """What a neighbour has to offer a broker: the nearest stores on its own side; and those that lie beyond the broker,
+    as the neighbour sees them."""
+    found: dict[str, int] = {}
+    beyond: dict[str, int] = {}
+    for other, (hops, way) in distances(tree, peer).items():
+        side = beyond if way == broker else found
+        for topics in world.nodes[other].topics:
+            side[topics] = min(hops + 1, side.get(topics, hops + 1))
+    return found, beyond
+
+
+def check_advertisements(world: World, violate: Violate) -> None:
+    """Each broker knows how far the nearest stores are and all ways there, and nothing else (*storing* §III)."""
+    for id, core in _cores(world).items():
+        tree = core.interest.tree
+        assert tree is not None
+        expected = nearest(world, tree, id)
+        found = {name: (entry.hops, sorted(entry.ways)) for name, entry in core.advertisements.table.items()}
+        if found != expected:
+            violate("nearest", f"{id} sends requests to {found}, the nearest are {expected}")
+        for peer in core.interest.peers:
+            heard = core.advertisements.heard[peer]
+            true, beyond = offers(world, tree, id, peer)
+            closer = {topics: hops for topics, hops in true.items() if hops < beyond.get(topics, hops + 1)}
+            if not closer.items() <= heard.items() <= true.items():
+                violate("forwarded", f"{peer} has advertised {heard} to {id}, should {closer}, may {true}")
+
+
+def differences(world: World) -> list[str]:
+    """Stores that keep the same topics and do not hold the same of them."""
+    found = []
+    keepers = [(id, topics) for id, node in world.nodes.items() for topics in node.topics]
+    for a, wide in keepers:
+        for b, narrow in keepers:
+            if a == b or not topic_covers(wide, narrow) or (wide == narrow and a > b):
+                continue
+            since_us = max(world.nodes[id].disk.store.kept_from_us for id in (a, b))
+            has = {id: _held(world, id, narrow, since_us) for id in (a, b)}
+            for one, other in ((a, b), (b, a)):
+                lacking = [id for id in has[other] if id not in has[one]]
+                if lacking:
+                    found.append(f"{one} lacks {lacking[0]} of {narrow!r} and {len(lacking) - 1} more that {other} has")
+    return found
+
+
+def _held(world: World, broker: BrokerId, topics: str, since_us: int) -> dict[EventId, Event]:
+    """What does not expire: of the rest, each store lets go when it gets round to it."""
+    events = world.nodes[broker].disk.store.events.values()
+    wanted = Filter(topics)
+    return {e.id: e for e in events if e.published_us >= since_us and not e.expires_us and matches(wanted, e)}
+
+
+def check_remains(world: World, violate: Violate) -> None:
+    """Nothing is left of what has ended."""
+    for id, core in _cores(world).items():
+        left = {
+            "inquiries": len(core.history.retrieval.inquiries),
+            "parts": len(core.history.retrieval.parts),
+            "streams": len(core.history.store.streams),
+            "requests that wait": len(core.history.store.waiting),
+            "lookups": len(core.history.store.lookups),
+            "surveys": len(core.history.replicas.surveys),
+            "held events": _held_events(core),
+        }
+        for name, count in left.items():
+            if count:
+                violate("remains", f"{id} still has {count} {name}")
+
+
+def _held_events(core: Broker) -> int:
+    return sum(len(s.past.held) for s in core.sessions.by_client.values() if s.past is not None)
+
+
+class Questions:
+    """What was asked in the core's plain language, and what stores held at that moment."""
+
+    def __init__(self, world: World, violate: Violate) -> None:
+        self.world = world
+        self.violate = violate
+        self.held: list[tuple[SimRequest, dict[BrokerId, dict[EventId, Event]]]] = []
+        self.answered = 0
+
+    def asked(self, request: SimRequest) -> None:
+        held = {}
+        for id, node in self.world.nodes.items():
+            if node.core is not None and node.topics:
+                events = node.disk.store.events.values()
+                held[id] = {e.id: e for e in events if matches(request.query.filter, e)}
+        self.held.append((request, held))
+
+    def judge(self) -> None:
+        """Every question has an end; the answer is in order and no more than was asked for, and holds what the store
+        that gave it held when it was asked."""
+        for request, held in self.held:
+            if request.void:
+                continue
+            if request.outcome is None:
+                self.violate("end", f"{_asked(request)} has not ended")
+                continue
+            self.answered += 1
+            self._check_answer(request)
+            old = {id for events in held.values() for id in events}
+            if request.query.last and sum(event.id in old for event in request.events) > request.query.last:
+                self.violate("range", f"{_asked(request)}: {len(request.events)} came")
+            if request.outcome.complete and len(request.outcome.stores) == 1:
+                self._check_complete(request, held.get(request.outcome.stores[0], {}))
+        self.held.clear()
+
+    def _check_answer(self, request: SimRequest) -> None:
+        query, keys = request.query, [key_of(event) for event in request.events]
+        if any(first >= second for first, second in pairwise(keys)):
+            self.violate("order", f"{_asked(request)}: the answer is not in order, or holds something twice")
+        for event in request.events:
+            inside = query.since_us <= event.published_us and (
+                not query.until_us or event.published_us <= query.until_us
+            )
+            if not inside or not matches(query.filter, event):
+                self.violate("range", f"{_asked(request)}: {event.id} was not asked for")
+
+    def _check_complete(self, request: SimRequest, held: dict[EventId, Event]) -> None:
+        assert request.outcome is not None
+        query = request.query
+        got = {event.id for event in request.events}
+        since_us = max(query.since_us, request.outcome.from_us)
+        if query.last and len(got) == query.last:
+            since_us = max(since_us, request.events[0].published_us + 1)
+        for id, event in held.items():
+            inside = since_us <= event.published_us and (not query.until_us or event.published_us <= query.until_us)
+            if inside and id not in got and not event.expires_us:
+                self.violate("lost", f"{_asked(request)}: {id} is not in the answer of {request.outcome.stores[0]}")
+
+
+def _asked(request: SimRequest) -> str:
+    query = request.query
+    return f"{request.client}'s request {query.filter} {query.since_us}..{query.until_us} last {query.last}"
+
+
+def _cores(world: World) -> dict[BrokerId, Broker]:
+    return {id: node.core for id, node in world.nodes.items() if node.core is not None}

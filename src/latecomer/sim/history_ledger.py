@@ -1,0 +1,398 @@
+"""What late subscribers are promised, checked from outside.
+
+A subscription that asks for the past is an *episode*: what came before the marker is history, what came behind it is
+live. Whatever happens, history holds only what was asked for, nothing comes twice, and publishers' order holds from the
+first event of the past to the last live one. Where the marker says that history is complete from some instant on, every
+publication since then that its publisher was told is taken has come, as history or live: that is the seam.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from latecomer.messages.link import LinkMessage
+from latecomer.messages.mqtt import V5, Publish
+from latecomer.model.event import Event, Value
+from latecomer.model.filters import Filter, filter_matches
+from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
+from latecomer.model.record import Kind, Record
+from latecomer.sim.checkers import Violation
+from latecomer.sim.disk import Disk
+from latecomer.sim.mqtt_checkers import token_of
+from latecomer.sim.mqtt_clients import MqttClient, Publication, Wish
+from latecomer.sim.mqtt_pipes import Pipe
+from latecomer.sim.world import World
+
+END = "$history/end"
+SECOND_US = 1_000_000
+
+
+@dataclass(slots=True, frozen=True)
+class Stretch:
+    """Which part of the past is asked for."""
+
+    since_us: Instant = 0
+    ago_us: int = 0
+    """Instead: so long before the broker hears of it, in whole seconds."""
+    until_us: Instant = 0
+    last: int = 0
+
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """As clients write it."""
+        since = f"-{self.ago_us // SECOND_US}s" if self.ago_us else _seconds(self.since_us)
+        written = {"since": since if self.ago_us or self.since_us or not self.last else ""}
+        written["until"] = _seconds(self.until_us) if self.until_us else ""
+        written["last"] = str(self.last) if self.last else ""
+        return tuple((name, text) for name, text in written.items() if text)
+
+
+def _seconds(at_us: Instant) -> str:
+    return f"{at_us // SECOND_US}.{at_us % SECOND_US:06}"
+
+
+@dataclass(slots=True)
+class PastWish(Wish):
+    """A subscription that asks for the past as well."""
+
+    stretch: Stretch | None = None
+    """None: it does not."""
+
+
+class Marker(msgspec.Struct, frozen=True):
+    """The end of history, as clients are told."""
+
+    filter: str
+    events: int
+    complete: bool
+    from_: str = msgspec.field(name="from")
+    stores: tuple[str, ...]
+    hops: int
+    problem: str
+
+    @property
+    def from_us(self) -> Instant:
+        return instant(self.from_)
+
+
+def instant(text: str) -> Instant:
+    """Microseconds since 1970; empty: the beginning of time."""
+    if not text:
+        return 0
+    at = datetime.fromisoformat(text)
+    return int(at.timestamp()) * SECOND_US + at.microsecond
+
+
+@dataclass(slots=True, frozen=True)
+class Arrival:
+    """A message that reached a client."""
+
+    token: str
+    counts: bool
+    """It is not a repetition that says so."""
+    event: str
+    """As the message says, if it is of the past and the client reads properties."""
+
+
+@dataclass(slots=True)
+class Episode:
+    """A subscription, from the first time it was asked for to the end of it or of the session."""
+
+    client: MqttClient
+    wish: PastWish
+    first_asked: Instant
+    pipe: Pipe | None
+    asks: int = 0
+    arrivals: list[Arrival] = field(default_factory=list)
+    marker: Marker | None = None
+    marked_at: Instant = 0
+    marker_index: int = -1
+    """Before which arrival it came."""
+    markers: int = 0
+    settled_at: Instant | None = None
+    """Since when the whole network knows."""
+    over: bool = False
+
+    def history(self) -> Sequence[Arrival]:
+        return self.arrivals if self.marker_index < 0 else self.arrivals[: self.marker_index]
+
+    def lossless(self) -> bool:
+        """Whether what is promised comes whatever happens to the connection, or nothing happened to it."""
+        if self.wish.qos:
+            return True
+        return self.asks == 1 and self.client.pipe is self.pipe and self.pipe is not None and not self.pipe.cut
+
+
+@dataclass(slots=True)
+class HistoryLedger:
+    """Witness of the clients and observer of the world."""
+
+    world: World
+    violations: list[Violation] = field(default_factory=list)
+    resent: Counter[str] = field(default_factory=Counter)
+    """How often a publication was sent again."""
+    publications: dict[str, Publication] = field(default_factory=dict)
+    sent_at: dict[str, Instant] = field(default_factory=dict)
+    accepted_at: dict[str, Instant] = field(default_factory=dict)
+    lost: dict[str, None] = field(default_factory=dict)
+    """Publications that were on a disk that was lost."""
+    drops: dict[tuple[ClientId, str], Instant] = field(default_factory=dict)
+    episodes: dict[tuple[ClientId, str], list[Episode]] = field(default_factory=dict)
+    events: dict[str, dict[EventId, Event]] = field(default_factory=dict)
+    """By token: what stores have, or had."""
+    deliveries: int = 0
+    excused: int = 0
+    dropped: int = 0
+    complete: int = 0
+    """Histories that came with the word that they are."""
+    incomplete: int = 0
+    replayed: int = 0
+    _matches: dict[tuple[Filter, str], bool] = field(default_factory=dict)
+
+    def violate(self, promise: str, detail: str) -> None:
+        self.violations.append(Violation(self.world.now, promise, detail))
+
+    @property
+    def accepted_count(self) -> int:
+        return len(self.accepted_at)
+
+    def _current(self, client: ClientId) -> Iterator[Episode]:
+        for (name, _), episodes in self.episodes.items():
+            if name == client and not episodes[-1].over:
+                yield episodes[-1]
+
+    # -- witness -----------------------------------------------------------------------------------------------------
+
+    def asked(self, client: MqttClient, wish: Wish) -> None:
+        assert isinstance(wish, PastWish)
+        episodes = self.episodes.setdefault((client.id, wish.text), [])
+        if not episodes or episodes[-1].over:
+            episodes.append(Episode(client, wish, self.world.now, client.pipe))
+        episodes[-1].asks += 1
+
+    def withdrew(self, client: MqttClient, wish: Wish) -> None:
+        for episode in self.episodes.get((client.id, wish.text), ()):
+            episode.over = True
+
+    def welcomed(self, client: MqttClient, pipe: Pipe, present: bool) -> None:
+        if not present:
+            for episode in self._current(client.id):
+                episode.over = True
+
+    def published(self, client: MqttClient, publication: Publication) -> None:
+        self.publications[publication.token] = publication
+        self.sent_at[publication.token] = self.world.now
+
+    def accepted(self, client: MqttClient, publication: Publication) -> None:
+        self.accepted_at[publication.token] = self.world.now
+
+    def received(self, client: MqttClient, packet: Publish) -> None:
+        self.deliveries += 1
+        if packet.topic == END:
+            self._marked(client, packet)
+            return
+        token = token_of(packet)
+        publication = self.publications.get(token)
+        if publication is None or publication.topic != packet.topic:
+            self.violate("forged", f"{client.id} got {token} on {packet.topic!r}, which nobody published")
+            return
+        ever = [e for (name, _), all in self.episodes.items() if name == client.id for e in all]
+        asked = [episode for episode in ever if self.matches(episode.wish.filter, publication)]
+        if not asked:
+            self.violate("unasked", f"{client.id} got {token} on {packet.topic!r} and never asked for it")
+        arrival = Arrival(token, packet.qos == 2 or not packet.dup, dict(packet.properties.user).get("event", ""))
+        for episode in asked:
+            if not episode.over:
+                episode.arrivals.append(arrival)
+
+    def _marked(self, client: MqttClient, packet: Publish) -> None:
+        marker = msgspec.json.decode(packet.payload, type=Marker)
+        episodes = self.episodes.get((client.id, marker.filter))
+        if not episodes or all(episode.wish.stretch is None for episode in episodes):
+            self.violate("marker", f"{client.id} was told of the end of {marker.filter!r}, which it did not ask for")
+            return
+        episode = episodes[-1]
+        if episode.over or (packet.dup and packet.qos == 1 and episode.markers):
+            return
+        episode.markers += 1
+        if episode.markers > episode.asks:
+            self.violate("marker", f"{client.id} was told {episode.markers} times of the end of {marker.filter!r}")
+        episode.marker, episode.marked_at, episode.marker_index = marker, self.world.now, len(episode.arrivals)
+
+    # -- observer ----------------------------------------------------------------------------------------------------
+
+    def noted(self, record: Record) -> None:
+        if record.kind is Kind.DROPPED:
+            self.dropped += 1
+            self.drops[record.client, record.topic] = self.world.now
+        elif record.kind is Kind.REJECTED:
+            self.violate("honesty", f"{record.broker} rejected {record.peer}: {record.detail}")
+
+    def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None:
+        """Nothing to learn from."""
+
+    def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None:
+        if keeps_disk:
+            return
+        self.learn(disk)
+        for event in disk.tables.get("outbox", {}).get("", {}).values():
+            assert isinstance(event, Event)
+            self.lost[_token(event)] = None
+
+    def learn(self, disk: Disk) -> None:
+        """Remember what a store has, before it lets go of it."""
+        for event in disk.store.events.values():
+            self.events.setdefault(_token(event), {})[event.id] = event
+
+    # -- verdict -----------------------------------------------------------------------------------------------------
+
+    def matches(self, filter: Filter, publication: Publication) -> bool:
+        key = (filter, publication.token)
+        known = self._matches.get(key)
+        if known is None:
+            attributes: dict[str, Value] = {"t": publication.token, "v": publication.value}
+            known = self._matches[key] = filter_matches(filter, publication.topic, attributes)
+        return known
+
+    def judge(self) -> None:
+        """The network is quiet: whatever was promised must have come."""
+        for node in self.world.nodes.values():
+            self.learn(node.disk)
+        for episodes in self.episodes.values():
+            for episode in episodes:
+                self._judge(episode)
+        for episodes in self.episodes.values():
+            last = episodes[-1]
+            if not last.over and last.wish.granted and last.settled_at is None:
+                last.settled_at = self.world.now
+
+    def _judge(self, episode: Episode) -> None:
+        self._check_repetition(episode)
+        self._check_order(episode)
+        if episode.over:
+            return
+        if episode.wish.stretch is None:
+            if episode.settled_at is not None:
+                self._check_nothing_missing(episode, lambda token: False)
+            return
+        if episode.marker is None:
+            if episode.lossless():
+                self.violate("end", f"{_named(episode)} has not ended")
+            return
+        if episode.asks == 1:
+            self._check_history(episode, episode.wish.stretch, episode.marker)
+        if episode.marker.complete:
+            self._check_nothing_missing(episode, self._belongs(episode, episode.wish.stretch, episode.marker))
+
+    def _check_repetition(self, episode: Episode) -> None:
+        counts = Counter(arrival.token for arrival in episode.arrivals if arrival.counts)
+        for token, count in counts.items():
+            again = self.resent[token] if self.publications[token].qos == 1 else 0
+            if count > episode.asks * (1 + again):
+                self.violate("twice", f"{_named(episode)}: {token} came {count} times")
+
+    def _check_order(self, episode: Episode) -> None:
+        got: dict[str, None] = {}
+        newest: dict[tuple[ClientId, str, int], int] = {}
+        for arrival in episode.arrivals:
+            if arrival.token in got:
+                continue
+            got[arrival.token] = None
+            publication = self.publications[arrival.token]
+            source = (publication.publisher, publication.topic, publication.qos)
+            resent = publication.qos == 1 and self.resent[arrival.token]
+            if newest.get(source, 0) > publication.seq and not resent:
+                self.violate("order", f"{_named(episode)}: {arrival.token} came after {newest[source]}")
+            newest[source] = max(publication.seq, newest.get(source, 0))
+
+    def _check_history(self, episode: Episode, stretch: Stretch, marker: Marker) -> None:
+        """What came before the marker is what was asked for, and says of itself what is true."""
+        since = max(0, episode.first_asked - stretch.ago_us) if stretch.ago_us else stretch.since_us
+        until = stretch.until_us
+        history = {arrival.token: arrival for arrival in episode.history() if self._replayed(episode, arrival)}
+        for token, arrival in history.items():
+            known = self.events.get(token)
+            if known is None:
+                continue  # it was live, and stood before something that a store had
+            asked = (since <= e.published_us and (not until or e.published_us <= until) for e in known.values())
+            later = any(event.published_us >= episode.first_asked for event in known.values())
+            if not any(asked) and not later:  # what was live may be fetched, for want of room
+                self.violate("range", f"{_named(episode)}: {token} came as history, which was not asked for")
+            if episode.client.version == V5 and arrival.event not in map(str, known):
+                self.violate("history", f"{_named(episode)}: {token} says it is {arrival.event!r}")
+        self._check_count(episode, marker, history)
+        self.replayed += len(history)
+        self.complete += marker.complete
+        self.incomplete += not marker.complete
+
+    def _replayed(self, episode: Episode, arrival: Arrival) -> bool:
+        """Whether it came as history; an older client cannot tell."""
+        return bool(arrival.event) if episode.client.version == V5 else arrival.token in self.events
+
+    def _check_count(self, episode: Episode, marker: Marker, history: dict[str, Arrival]) -> None:
+        """The marker says how many came."""
+        if episode.client.version != V5 or not episode.lossless() or any(self.resent[token] for token in history):
+            return  # some may have been lost, or be two events that look the same
+        client, since = episode.client.id, episode.first_asked
+        if any(name == client and at >= since for (name, _), at in self.drops.items()):
+            return
+        if marker.events != len(history):
+            self.violate("marker", f"{_named(episode)}: {len(history)} came, the marker says {marker.events}")
+
+    def _belongs(self, episode: Episode, stretch: Stretch, marker: Marker) -> Callable[[str], bool]:
+        """Whether a publication is surely part of what was asked for and is said to be complete."""
+        since = max(0, episode.marked_at - stretch.ago_us) if stretch.ago_us else stretch.since_us
+        since = max(since, marker.from_us)
+        history = {arrival.token: None for arrival in episode.history()}
+        if stretch.last and (marker.events >= stretch.last or self._mortal(episode.wish.filter)):
+            known = [self.events[token].values() for token in history if token in self.events]
+            first = min((max(event.published_us for event in events) for events in known), default=0)
+            since = max(since, first + 1)
+
+        def belongs(token: str) -> bool:
+            if self.sent_at[token] < since:
+                return False
+            known = self.events.get(token, {}).values()  # a broker that crashed stamps ahead of its clock for a while
+            return not stretch.until_us or any(event.published_us <= stretch.until_us for event in known)
+
+        return belongs
+
+    def _mortal(self, filter: Filter) -> bool:
+        """Whether some of what matches expires: it may be among the last and not live to be handed over."""
+        mortal = (publication for publication in self.publications.values() if publication.expiry_s is not None)
+        return any(self.matches(filter, publication) for publication in mortal)
+
+    def _check_nothing_missing(self, episode: Episode, belongs: Callable[[str], bool]) -> None:
+        """Everything that belongs to the history, and whatever came when the whole network knew, must have come."""
+        if not episode.lossless():
+            return
+        got = {arrival.token for arrival in episode.arrivals}
+        settled = episode.settled_at
+        for token, publication in self.publications.items():
+            if token in got or token not in self.accepted_at or publication.qos == 0:
+                continue
+            if not self.matches(episode.wish.filter, publication) or publication.expiry_s is not None:
+                continue
+            if not belongs(token) and (settled is None or self.sent_at[token] < settled):
+                continue
+            if token in self.lost or self._was_dropped(episode.client.id, publication):
+                self.excused += 1
+                continue
+            self.violate("lost", f"{_named(episode)}: {token} on {publication.topic!r} never came")
+
+    def _was_dropped(self, client: ClientId, publication: Publication) -> bool:
+        since = self.sent_at[publication.token]
+        topic = publication.topic
+        return any(self.drops.get(key, -1) >= since for key in (("", topic), (client, topic), (client, "")))
+
+
+def _token(event: Event) -> str:
+    return token_of(Publish(event.topic, event.payload))
+
+
+def _named(episode: Episode) -> str:
+    return f"{episode.client.id}'s {episode.wish.text!r} (QoS {episode.wish.qos}, {episode.wish.stretch})"

@@ -1,0 +1,131 @@
+"""A broker's store in the simulator: the meaning of `latecomer.history`'s engine, in a list in memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+
+from latecomer.core.attributes import attributes_of
+from latecomer.model.event import Event
+from latecomer.model.filters import Filter
+from latecomer.model.history import Key, Page, Query, Slice, key_of
+from latecomer.model.ids import NUMBER_MAX, EventId, Instant
+from latecomer.model.topics import topic_matches
+
+LOOKED_AT_MAX = 256
+"""Events that one page looks at: a page may end behind the last event that matches, as the engine's do."""
+DIGEST_MODULUS = 2**64
+
+
+@dataclass(slots=True)
+class SimStore:
+    """Events in the order of history, each once."""
+
+    keys: list[Key] = field(default_factory=list)
+    events: dict[Key, Event] = field(default_factory=dict)
+    kept_from_us: Instant = 0
+    """What was published before this has been let go of."""
+
+    def append(self, event: Event) -> bool:
+        """Keep an event; False if it is there already."""
+        key = key_of(event)
+        if key in self.events:
+            return False
+        insort(self.keys, key)
+        self.events[key] = event
+        return True
+
+    def read(self, query: Query, now: Instant, events_max: int, bytes_max: int) -> Page:
+        """The next piece of what was asked for, oldest first: at least one event if there is one."""
+        first, behind = self._bounds(query)
+        if query.last:
+            first = self._first_of_last(query, now, first, behind)
+        found: list[Event] = []
+        size = 0
+        for position in range(first, behind):
+            key = self.keys[position]
+            event = self.events[key]
+            if self._asked_for(query, event, now):
+                size += _size(event)
+                if found and (size > bytes_max or len(found) >= events_max):
+                    return Page(tuple(found), self.keys[position - 1])
+                found.append(event)
+            if position - first >= LOOKED_AT_MAX and position + 1 < behind:
+                return Page(tuple(found), key)
+        return Page(tuple(found), None)
+
+    def _bounds(self, query: Query) -> tuple[int, int]:
+        first = bisect_left(self.keys, Key(query.since_us, "", 0, 0))
+        if query.after is not None:
+            first = max(first, bisect_right(self.keys, query.after))
+        until = query.until_us or NUMBER_MAX
+        behind = bisect_right(self.keys, until, key=lambda key: key.published_us)
+        return first, behind
+
+    def _first_of_last(self, query: Query, now: Instant, first: int, behind: int) -> int:
+        """Where the newest so many begin."""
+        missing, position = query.last, behind
+        while position > first and missing:
+            position -= 1
+            missing -= self._asked_for(query, self.events[self.keys[position]], now)
+        return position
+
+    @staticmethod
+    def _asked_for(query: Query, event: Event, now: Instant) -> bool:
+        return not _expired(event, now) and matches(query.filter, event)
+
+    def survey(self, topics: str, since_us: Instant, until_us: Instant, width_us: int) -> tuple[Slice, ...]:
+        """What there is of a topic filter, slice by slice."""
+        sums: dict[Instant, tuple[int, int]] = {}
+        first = bisect_left(self.keys, Key(since_us, "", 0, 0))
+        for position in range(first, len(self.keys)):
+            key = self.keys[position]
+            if key.published_us >= until_us:
+                break
+            if _topic_matches(topics, self.events[key].topic):
+                start = key.published_us - key.published_us % width_us
+                count, digest = sums.get(start, (0, 0))
+                sums[start] = (count + 1, (digest + digest_of(self.events[key].id)) % DIGEST_MODULUS)
+        return tuple(Slice(start, count, digest) for start, (count, digest) in sums.items())
+
+    def trim(self, before_us: Instant) -> None:
+        """Let go of what was published before an instant."""
+        behind = bisect_left(self.keys, Key(before_us, "", 0, 0))
+        for key in self.keys[:behind]:
+            del self.events[key]
+        del self.keys[:behind]
+        self.kept_from_us = max(self.kept_from_us, before_us)
+
+    def remove_expired(self, now: Instant) -> int:
+        """Let go of what has outlived its lifetime; returns how many."""
+        dead = [key for key in self.keys if _expired(self.events[key], now)]
+        for key in dead:
+            del self.events[key]
+        if dead:
+            self.keys = [key for key in self.keys if key in self.events]
+        return len(dead)
+
+
+def digest_of(id: EventId) -> int:
+    """64 bits of an event's identity."""
+    return int.from_bytes(blake2b(str(id).encode(), digest_size=8).digest(), "big")
+
+
+def matches(filter: Filter, event: Event) -> bool:
+    """Whether an event belongs to what a filter asks for."""
+    if not _topic_matches(filter.topic, event.topic):
+        return False
+    return filter.where is None or filter.where.matches(attributes_of(event))
+
+
+def _expired(event: Event, now: Instant) -> bool:
+    return 0 < event.expires_us <= now
+
+
+def _size(event: Event) -> int:
+    return len(event.topic) + len(event.publisher) + len(event.payload)
+
+
+_topic_matches = lru_cache(maxsize=65_536)(topic_matches)

@@ -53,6 +53,8 @@ class Step(msgspec.Struct, frozen=True):
     """Of events, among all there are."""
     topics_max: int
     question: Question
+    cuts: list[int]
+    """Where the time asked for begins or ends, in the middle of an hour or not."""
 
 
 questions = st.builds(Question, patterns, limits, limits, widths)
@@ -63,6 +65,7 @@ steps = st.builds(
     st.lists(st.integers(0, 11), max_size=12),
     st.sampled_from([cold_sums.TOPICS_MAX, cold_sums.TOPICS_MAX, 1, 0]),
     questions,
+    st.lists(times, min_size=1, max_size=2),
 )
 
 
@@ -132,12 +135,13 @@ def test_a_survey_is_that_of_a_list(events: list[Event], done: list[Step], memor
             with mock.patch.object(cold_sums, "TOPICS_MAX", step.topics_max):
                 put(tiers[step.store], some, step.slot_us)
             there.update((event.id, event) for event in some)
+            cuts = [
+                Question("#", 0, NUMBER_MAX // HOUR_US * HOUR_US, HOUR_US),
+                *(Question("#", at, NUMBER_MAX, HOUR_US) for at in step.cuts),
+                *(Question("#", 0, at, HOUR_US) for at in step.cuts),
+            ]
             for tier in (*tiers, ColdTier(folder)):
-                for asked in (
-                    step.question,
-                    done[0].question,
-                    Question("#", 0, NUMBER_MAX // HOUR_US * HOUR_US, HOUR_US),
-                ):
+                for asked in (step.question, done[0].question, *cuts):
                     assert survey(tier, asked) == expected(there.values(), asked)
         assert tiers[0].damaged == []
 

@@ -227,6 +227,8 @@ def _names(pattern: str, upto: int) -> tuple[str, tuple[object, ...]]:
 
 def _in_order(rows: list[Row], low: Place, high: Place, order: str) -> list[Row]:
     """A damaged index can lead back to where we were, and so round and round."""
+    if not rows:
+        return rows
     places = [low, *(row[:4] for row in (rows if order == FORWARDS else reversed(rows))), high]
     try:
         if all(left < right for left, right in pairwise(places)):

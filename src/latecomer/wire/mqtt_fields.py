@@ -122,7 +122,14 @@ def text(value: str) -> bytes:
 
 
 def pair(value: tuple[str, str]) -> bytes:
-    return text(value[0]) + text(value[1])
+    """Written out, because every event of the past has two."""
+    try:
+        name, content = value[0].encode(), value[1].encode()
+    except UnicodeEncodeError:
+        raise malformed("half a surrogate pair cannot be written as UTF-8") from None
+    if len(name) > TEXT_MAX or len(content) > TEXT_MAX:
+        return binary(name) + binary(content)  # one of which says why not
+    return two.pack(len(name)) + name + two.pack(len(content)) + content
 
 
 def byte(value: int) -> bytes:

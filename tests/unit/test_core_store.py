@@ -272,7 +272,11 @@ def test_pages_follow_one_another_as_far_as_the_credit_goes() -> None:
     hand.stock(*[past("d", number, number) for number in range(1, 10)])
     effects = hand.perform(hand.hear("b", request("d", "db", credit=2)))
     got = responses(effects, "b")
-    assert [ids(answer.events) for answer in got] == [["d.1.1", "d.1.2"], ["d.1.3", "d.1.4"]]
+    assert [ids(answer.events) for answer in got] == [
+        ["d.1.1", "d.1.2"],
+        ["d.1.3", "d.1.4"],
+        ["d.1.5", "d.1.6"],
+    ]
     assert ends(effects, "b") == []
     effects = hand.perform(hand.hear("b", Credit(D1, "a", 2)))
     assert carried(effects, "b") == [], "no more than before"
@@ -315,7 +319,7 @@ def test_the_last_so_many_in_pages() -> None:
     assert len(ends(effects, "b")) == 1
 
 
-def test_what_is_appended_meanwhile_is_not_one_of_the_last() -> None:
+def test_what_is_appended_while_the_last_are_given_comes_as_well() -> None:
     hand = store(response_events=2)
     hand.stock(*[past("d", number, number) for number in range(1, 5)])
     effects = hand.perform(hand.hear("b", request("d", "db", asked=query(last=4), credit=1)))

@@ -9,6 +9,9 @@ takes the pace of who reads it, and nowhere holds more than `WINDOW` responses.
 
 Several classes. Where no single class holds all that a filter asks for, one request goes out for each, and the
 answers are merged by place; an event that two classes hold comes once.
+
+The last events. How many are wanted decides only where an answer begins. What reaches the store while it is being given
+comes as well: cutting the answer off at a number would cut off its newest events, which come in no other way.
 """
 
 from __future__ import annotations
@@ -81,12 +84,10 @@ class Inquiry:
     parts: list[Part] = field(default_factory=list)
     place: Key | None = None
     """Everything up to here has been handed on."""
-    left: int = -1
-    """Events that may still be handed on; -1: any number."""
     known: dict[str, bool] = field(default_factory=dict)
     """Topics that came, and whether they were asked for."""
     resumed: bool = False
-    """The parts were asked for what stands behind a place: if only the last are wanted, the stores do not know."""
+    """The parts were asked for all that stands behind a place."""
     busy: bool = False
     """The taker has not dealt with the last events yet."""
     attempts: int = 0
@@ -135,7 +136,7 @@ class Retrieval:
     ) -> Inquiry:
         """Begin. `take` and `end` may be called at once, before this returns, or in a later step."""
         self.numbers += 1
-        inquiry = Inquiry(self.numbers, query, user, client, take, end, store, left=query.last or -1)
+        inquiry = Inquiry(self.numbers, query, user, client, take, end, store)
         inquiry.place = query.after
         inquiry.from_us = query.since_us
         self.inquiries[inquiry.number] = inquiry
@@ -240,17 +241,11 @@ class Retrieval:
         """Give the taker what can be given; finish when there is no more."""
         while not inquiry.busy and inquiry.number in self.inquiries:
             events = self._merged(inquiry)
-            if inquiry.left >= 0:
-                events = events[: inquiry.left]
-                inquiry.left -= len(events)
             if events:
                 inquiry.busy = True
                 inquiry.take(events)
             elif inquiry.parts and all(part.done and not part.waiting for part in inquiry.parts):
                 self._finish(inquiry)
-            elif inquiry.left == 0 and inquiry.resumed:
-                inquiry.stores.update((part.store, None) for part in inquiry.parts if part.store)
-                self._finish(inquiry)  # the stores do not know that this was the last
             else:
                 return
 

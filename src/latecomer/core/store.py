@@ -74,8 +74,6 @@ class Stream:
     client: str
     credit: int
     sent: int = 0
-    left: int = -1
-    """Events that may still be sent; -1: any number."""
     count: int = 0
     looking: int = 0
     """Token of the lookup that is under way."""
@@ -270,7 +268,6 @@ class Store:
             request.user,
             request.client,
             min(request.credit, CREDIT_MAX),
-            left=query.last or -1,
         )
         if not self._keeps(stream):
             self._end(stream, f"{self.broker} does not keep {request.topics}"[:PROBLEM_MAX])
@@ -331,9 +328,6 @@ class Store:
             return
         events, page, query = fact.page.events, fact.page, stream.query
         stream.query = Query(query.filter, query.since_us, query.until_us, 0, page.next)
-        if stream.left >= 0:
-            events = events[: stream.left]
-            stream.left -= len(events)
         if stream.client != REPLICA and not self.access.open_to_all:
             may = self.access.may_receive_past
             events = tuple(event for event in events if may(stream.user, stream.client, event.topic))
@@ -347,7 +341,7 @@ class Store:
         stream.looking = 0  # not before: an answer to this very broker brings its credit at once
         if self.streams.get(stream.id) is not stream:
             return
-        if page.next is None or stream.left == 0:
+        if page.next is None:
             self._end(stream)
         else:
             self._look(stream)

@@ -172,6 +172,23 @@ def test_a_query_finds_what_a_list_has(
         assert tier.damaged == []
 
 
+@given(histories(), st.integers(1, 3))
+@settings(max_examples=40)
+def test_every_limit_is_exact(events: list[Event], rows: int) -> None:
+    """Each time and place that there is, as each kind of limit; and each number of last ones."""
+    everything = Filter("#")
+    asked = [Query(everything, last=count) for count in range(1, len(events) + 1)]
+    for event in events:
+        at = event.published_us
+        asked += [Query(everything, at), Query(everything, 0, at), Query(everything, at, at)]
+        asked.append(Query(everything, after=key_of(event)))
+    with TemporaryDirectory() as folder, mock.patch.object(cold_write, "GROUP_ROWS", rows):
+        tier = ColdTier(folder, writer="b1")
+        put(tier, events)
+        for query in asked:
+            assert pages(tier, query, 1000, 10**6, 10**6) == expected(events, query)
+
+
 @given(histories(), st.data())
 @settings(max_examples=25)
 def test_writing_in_pieces_twice_and_by_two_is_writing_once(events: list[Event], data: st.DataObject) -> None:

@@ -278,7 +278,7 @@ class Victim(Hand):
         store, retrieval = core.history.store, core.history.retrieval
         for heard in core.advertisements.heard.values():
             assert len(heard) <= limits.filters_max
-        assert len(core.history.replicas.words) <= limits.brokers_max
+        assert len(core.history.directory.words) <= limits.brokers_max
         assert len(store.streams) <= STREAMS_MAX
         assert len(store.waiting) <= WAITING_MAX
         assert all(stream.credit <= stream.sent + CREDIT_MAX for stream in store.streams.values())

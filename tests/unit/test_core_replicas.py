@@ -41,7 +41,7 @@ def test_a_later_life_has_the_last_word() -> None:
     hand = network(word(number=9))
     later = Keeping("e", 2, 1, (), 0)
     assert words(hand.hear("b", later), "c") == [later]
-    assert hand.broker.history.replicas.words["e"] == later
+    assert hand.broker.history.directory.words["e"] == later
 
 
 def test_who_comes_hears_all_words() -> None:
@@ -411,7 +411,7 @@ def test_a_gap_that_goes_on_stays_behind_all_others() -> None:
     hand.keep()
     hand.tell(StoreBlocked(True))
     store = hand.broker.history.store
-    store.missed(BASE)
+    store.missed(BASE, hand.now)
     assert [end == 0 for _, end in row(hand).gaps] == [False, True]
     hand.hear("b", Publication(past("b", 1, 7)))
     assert row(hand).gaps[-1] == (7, 0)

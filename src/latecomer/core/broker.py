@@ -107,9 +107,7 @@ class Broker:
         measure: Callable[[Packet, int], int] = lambda packet, version: 0,
     ) -> None:
         disk = disk or {}
-        meta = disk.get("meta", {}).get("", {})
-        forgotten = disk.get("forgotten", {}).get("", {})
-        epoch = meta.get("epoch", boot)
+        epoch = disk.get("meta", {}).get("", {}).get("epoch", boot)
         assert isinstance(epoch, int)
         self.id = id
         self.settings = settings
@@ -117,21 +115,9 @@ class Broker:
         self.neighbours = Neighbours(id, settings, self.orders, self._link_up, self._link_down)
         for peer, cost_us in neighbours.items():
             self.neighbours.add(peer, cost_us)
-        self.advertisements = Advertisements(
-            self.orders, self.neighbours.send, self.neighbours.reject, self._tables_changed, settings.filters_max
-        )
+        self.advertisements = self._make_advertisements()
         self.interest = self._make_interest()
-        self.membership = Membership(
-            id,
-            settings,
-            self.orders,
-            self.neighbours,
-            self._adopted,
-            self._forgot,
-            LinkStateDatabase(id, boot, forgotten={str(k): v for k, v in forgotten.items() if isinstance(v, int)}),
-            dict.fromkeys(str(member) for member in disk.get("member", {}).get("", {})),
-            bool(meta.get("uncharted", False)),
-        )
+        self.membership = self._make_membership(disk)
         self.clients = Clients(self.orders, self.interest, settings.mailbox_max)
         self.routes = Routes(self.interest.subscriptions, self.clients.subscribers, settings.routes_max)
         limits = limits or SessionLimits()
@@ -167,6 +153,26 @@ class Broker:
         self._on_input = self._input_table()
         self._on_frame = self._frame_table()
         self._disk = disk
+
+    def _make_advertisements(self) -> Advertisements:
+        neighbours = self.neighbours
+        return Advertisements(
+            self.orders, neighbours.send, neighbours.reject, self._stores_changed, self.settings.filters_max
+        )
+
+    def _make_membership(self, disk: Disk) -> Membership:
+        forgotten = {str(k): v for k, v in disk.get("forgotten", {}).get("", {}).items() if isinstance(v, int)}
+        return Membership(
+            self.id,
+            self.settings,
+            self.orders,
+            self.neighbours,
+            self._adopted,
+            self._forgot,
+            LinkStateDatabase(self.id, self.orders.boot, forgotten=forgotten),
+            dict.fromkeys(str(member) for member in disk.get("member", {}).get("", {})),
+            bool(disk.get("meta", {}).get("", {}).get("uncharted", False)),
+        )
 
     def _make_interest(self) -> Interest:
         return Interest(
@@ -374,7 +380,7 @@ class Broker:
         self.interest.link_fresh(peer)
         self.retained.greet(peer)
         self.shares.greet(peer)
-        self.history.replicas.greet(peer)
+        self.history.directory.greet(peer)
 
     def _link_down(self, peer: BrokerId) -> None:
         self.interest.link_down(peer)
@@ -403,7 +409,7 @@ class Broker:
 
     def _forgot(self, brokers: list[BrokerId]) -> None:
         self.events.forget(brokers)
-        self.history.replicas.forget(brokers)
+        self.history.directory.forget(brokers)
 
     def _tree_lost(self) -> None:
         self.events.tree_lost()
@@ -416,6 +422,10 @@ class Broker:
 
     def _tables_changed(self) -> None:
         self.routes.clear()
+
+    def _stores_changed(self) -> None:
+        self.routes.clear()
+        self.history.retrieval.tables_changed()
 
     def _keep_sharing(self, word: Sharing) -> None:
         self.orders.writes.append(Put("sharing", "", word.broker, word))

@@ -8,6 +8,7 @@ from typing import Any
 from latecomer.core.advertisements import Advertisements
 from latecomer.core.carriage import Carriage
 from latecomer.core.clients import Clients, Disk
+from latecomer.core.directory import Directory
 from latecomer.core.inputs import Found, Requested, StoreAssigned, StoreBlocked, StoreTrimmed, Surveyed
 from latecomer.core.interest import Interest
 from latecomer.core.membership import Membership
@@ -67,12 +68,25 @@ class History:
         self.retrieval = Retrieval(broker, orders, interest, advertisements, carriage)
         carriage.serve, carriage.credited = self.store.serve, self.store.on_credit
         carriage.taken, carriage.ended = self.retrieval.on_response, self.retrieval.on_end
+        self.directory = Directory(broker, orders, neighbours, settings.brokers_max)
         self.replicas = Replicas(
-            broker, settings, orders, neighbours, interest, membership, settling, self.store, self.retrieval
+            broker,
+            settings,
+            orders,
+            neighbours,
+            interest,
+            membership,
+            settling,
+            self.store,
+            self.retrieval,
+            self.directory,
         )
+
+        self.retrieval.expects = self.replicas.expects
 
     def recover(self, disk: Disk) -> None:
         self.store.recover(disk)
+        self.replicas.started_at = self.replicas.orders.now
 
     def settled(self) -> None:
         """Everything that was published before this tree has arrived."""

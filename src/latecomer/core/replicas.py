@@ -18,8 +18,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
+from latecomer.core.directory import Directory
 from latecomer.core.effects import Survey
 from latecomer.core.inputs import Surveyed
 from latecomer.core.interest import Interest
@@ -35,7 +34,7 @@ from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Outcome, Query, Slice
 from latecomer.model.ids import NUMBER_MAX, BrokerId, Instant
-from latecomer.model.topics import topic_covers
+from latecomer.model.topics import topic_covers, topic_overlaps
 
 SECOND_US = 1_000_000
 HOUR_US, SLICE_US = 3600 * SECOND_US, 10 * SECOND_US
@@ -90,10 +89,9 @@ class Replicas:
     settling: Settling
     store: Store
     retrieval: Retrieval
-    words: dict[BrokerId, Keeping] = field(default_factory=dict)
-    """The last word of every other broker that keeps, or kept, anything."""
-    number: int = 0
-    said: Keeping | None = None
+    directory: Directory
+    started_at: Instant = 0
+    """When this broker began."""
     begun_at: Instant = 0
     filling: bool = False
     """The store does not answer yet for all that it keeps."""
@@ -116,51 +114,36 @@ class Replicas:
 
     # -- words -----------------------------------------------------------------------------------------------------
 
-    def greet(self, peer: BrokerId) -> None:
-        """A link session began: tell all that is known."""
-        if self.said is not None:
-            self.neighbours.send(peer, self.said)
-        for word in self.words.values():
-            self.neighbours.send(peer, word)
-
     def on_keeping(self, peer: BrokerId, word: Keeping) -> None:
-        known = self.words.get(word.broker)
-        if word.broker == self.broker:
-            if word.boot < self.orders.boot and self.said is None:
-                self._speak()  # what we said in an earlier life is no longer true
-            return
-        if known is not None and (word.boot, word.number) <= (known.boot, known.number):
-            return
-        if known is None and len(self.words) >= self.settings.brokers_max:
-            self.neighbours.reject(peer, f"it tells of more than {self.settings.brokers_max} stores")
-            return
-        self.words[word.broker] = word
-        for other in self.neighbours.up():
-            if other != peer:
-                self.neighbours.send(other, word)
+        self.directory.on_keeping(peer, word)
         if self.filling and self.task is None:
             self.begin(full=True)
 
-    def forget(self, brokers: list[BrokerId]) -> None:
-        """These will not come back."""
-        for broker in brokers:
-            self.words.pop(broker, None)
-
-    def _word(self) -> Keeping:
+    def _speak(self) -> None:
+        """Tell everybody what we keep, if there is news."""
         rows = self.store.rows
         since_us = max((_complete_since(row.since_us, row.gaps) for row in rows.values()), default=0)
-        since_us = max(since_us, self.store.kept_from_us)
-        return Keeping(self.broker, self.orders.boot, self.number, tuple(rows), since_us, self.filling)
+        self.directory.speak(tuple(rows), max(since_us, self.store.kept_from_us), self.filling)
 
-    def _speak(self) -> None:
-        """Tell everybody, if there is news."""
-        before = self.said
-        self.number += 1
-        word = self.said = self._word()
-        if before is not None and msgspec.structs.replace(before, number=word.number) == word:
-            return
-        for peer in self.neighbours.up():
-            self.neighbours.send(peer, word)
+    def expects(self, topic_filter: str) -> bool:
+        """Whether a store of some of this may be about to answer: it fills itself, or has been away for a moment only;
+        or we have just begun, and do not know of all who are there."""
+        tree = self.interest.tree
+        assert tree is not None
+        absent = self.membership.link_states.absent_since
+        if any(topic_overlaps(name, topic_filter) for name in self.store.rows):
+            return True
+        if self.orders.now - self.started_at < GATHER_US and (absent or self.membership.uncharted):
+            return True
+        return any(
+            (word.filling if word.broker in tree.parent else self._left_lately(word.broker))
+            and any(topic_overlaps(name, topic_filter) for name in word.topics)
+            for word in self.directory.words.values()
+        )
+
+    def _left_lately(self, broker: BrokerId) -> bool:
+        since = self.membership.link_states.absent_since.get(broker)
+        return since is not None and self.orders.now - since < PATIENCE_US
 
     # -- rounds ----------------------------------------------------------------------------------------------------
 
@@ -194,7 +177,7 @@ class Replicas:
             return
         self._drop_task()
         self._speak()
-        self.known = dict(self.words)
+        self.known = dict(self.directory.words)
         self.failed.clear()
         self.full = full
         self.rounds += 1

@@ -42,6 +42,8 @@ PAUSE_US = 200_000
 """Before a store that could not answer is asked again."""
 TOPICS_MAX = 4096
 """Topics of an answer that are remembered."""
+RETURN_US = 15_000_000
+"""How long a store that is expected back is waited for."""
 ATTEMPTS_MAX = 5
 """Questions without any answer before the client is told so."""
 
@@ -91,6 +93,8 @@ class Inquiry:
     busy: bool = False
     """The taker has not dealt with the last events yet."""
     attempts: int = 0
+    alone_since: Instant | None = None
+    """Since when nobody has kept what is asked for."""
     retry_at: Instant | None = None
     stores: dict[BrokerId, None] = field(default_factory=dict)
     hops: int = 0
@@ -116,6 +120,8 @@ class Retrieval:
     interest: Interest
     advertisements: Advertisements
     carriage: Carriage
+    expects: Callable[[str], bool] = field(init=False)
+    """Whether somebody who keeps, or kept, some of a topic filter may be about to answer for it."""
     inquiries: dict[int, Inquiry] = field(default_factory=dict)
     parts: dict[RequestId, Inquiry] = field(default_factory=dict)
     numbers: int = 0
@@ -195,10 +201,9 @@ class Retrieval:
         asked = inquiry.query
         classes = [asked.filter.topic] if inquiry.store else self.advertisements.classes_for(asked.filter.topic)
         if not classes:
-            gone = inquiry.stores or inquiry.place != asked.after
-            inquiry.problem = "the store is gone" if gone else "no store keeps these topics"
-            self._finish(inquiry)
+            self._nobody(inquiry)
             return
+        inquiry.alone_since = None
         if not inquiry.store and not self.advertisements.whole(asked.filter.topic):
             inquiry.problem = "no store keeps all of these topics"
         query, inquiry.resumed = asked, inquiry.place != asked.after
@@ -219,6 +224,26 @@ class Retrieval:
                 inquiry.attempts,
             )
         self._watch(inquiry)
+
+    def _nobody(self, inquiry: Inquiry) -> None:
+        """Nobody keeps what is asked for. Who did and is expected back, or is not ready yet, is waited for."""
+        now = self.orders.now
+        if inquiry.alone_since is None:
+            inquiry.alone_since = now
+        if self.expects(inquiry.query.filter.topic) and now - inquiry.alone_since < RETURN_US:
+            inquiry.retry_at = inquiry.alone_since + RETURN_US
+            self._watch(inquiry)
+            return
+        gone = inquiry.stores or inquiry.place != inquiry.query.after
+        inquiry.problem = "the store is gone" if gone else "no store keeps these topics"
+        self._finish(inquiry)
+
+    def tables_changed(self) -> None:
+        """Other topics are stored than before: whoever waits for that may ask now."""
+        for inquiry in self.inquiries.values():
+            if inquiry.alone_since is not None and inquiry.retry_at is not None:
+                inquiry.retry_at = self.orders.now
+                self._watch(inquiry)
 
     def _abandon(self, inquiry: Inquiry) -> None:
         """Forget what was asked; stores that are still answering are told so."""

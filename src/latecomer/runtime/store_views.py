@@ -83,7 +83,7 @@ class StoresView(msgspec.Struct, frozen=True):
 
 def stores_view(core: Broker, keeper: Keeper | None) -> StoresView:
     """Everything known here; the sizes are those that the keeper saw last."""
-    words = core.history.replicas.words.values()
+    words = core.history.directory.words.values()
     others = tuple(
         OtherStoreView(word.broker, word.topics, _ended(word.since_us), word.filling) for word in words if word.topics
     )

@@ -1,0 +1,65 @@
+"""The directory of stores: every store floods its *word*, what it keeps and since when it has everything of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from latecomer.core.neighbours import Neighbours
+from latecomer.core.orders import Orders
+from latecomer.messages.link import Keeping
+from latecomer.model.ids import BrokerId, Instant
+
+
+@dataclass(slots=True)
+class Directory:
+    """The last word of every broker that keeps, or kept, anything; the newest has the largest (boot, number)."""
+
+    broker: BrokerId
+    orders: Orders
+    neighbours: Neighbours
+    brokers_max: int
+    words: dict[BrokerId, Keeping] = field(default_factory=dict)
+    """Of the others."""
+    said: Keeping | None = None
+    """Our own."""
+
+    def greet(self, peer: BrokerId) -> None:
+        """A link session began: tell all that is known."""
+        if self.said is not None:
+            self.neighbours.send(peer, self.said)
+        for word in self.words.values():
+            self.neighbours.send(peer, word)
+
+    def on_keeping(self, peer: BrokerId, word: Keeping) -> None:
+        known = self.words.get(word.broker)
+        if word.broker == self.broker:
+            if word.boot < self.orders.boot and self.said is None:
+                self.speak((), 0, filling=False)  # what we said in an earlier life is no longer true
+            return
+        if known is not None and (word.boot, word.number) <= (known.boot, known.number):
+            return
+        if known is None and len(self.words) >= self.brokers_max:
+            self.neighbours.reject(peer, f"it tells of more than {self.brokers_max} stores")
+            return
+        self.words[word.broker] = word
+        for other in self.neighbours.up():
+            if other != peer:
+                self.neighbours.send(other, word)
+
+    def speak(self, topics: tuple[str, ...], since_us: Instant, filling: bool) -> None:
+        """Tell everybody, if there is news."""
+        before = self.said
+        number = 1 if before is None else before.number + 1
+        word = Keeping(self.broker, self.orders.boot, number, topics, since_us, filling)
+        if before is not None and msgspec.structs.replace(before, number=number) == word:
+            return
+        self.said = word
+        for peer in self.neighbours.up():
+            self.neighbours.send(peer, word)
+
+    def forget(self, brokers: list[BrokerId]) -> None:
+        """These will not come back."""
+        for broker in brokers:
+            self.words.pop(broker, None)

@@ -20,6 +20,7 @@ class Asker:
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
+        self.events: list[Event] = []
 
     def accepted(self, client: str, token: int, event: Event) -> None: ...
     def refused(self, client: str, token: int, reason: str) -> None: ...
@@ -27,12 +28,13 @@ class Asker:
     def broker_started(self, broker: str, kept_disk: bool) -> None: ...
 
     def answered(self, client: str, token: int, events: tuple[Event, ...], outcome: Outcome | None) -> None:
+        self.events += events
         if outcome is not None:
             self.outcomes.append(outcome)
 
 
-def lossy_world() -> tuple[World, Asker]:
-    """A line 1–2–3 with a store at 3, which was away while 1 had no room to keep everything for it."""
+def line_world() -> tuple[World, Asker]:
+    """A line 1–2–3 with a store at 3 and a publisher at 1."""
     nodes, links = tuple(Node(name) for name in "123"), (Link("1", "2", 1000), Link("2", "3", 1000))
     world = World(Topology("line", nodes, links), BrokerSettings(outbox_max=3), Random(1))
     world.clients = asker = Asker()
@@ -41,6 +43,12 @@ def lossy_world() -> tuple[World, Asker]:
     world.assign("3", ["a"])
     world.run(10 * SECOND)
     world.tell("1", ClientConnected("P", 1))
+    return world, asker
+
+
+def lossy_world() -> tuple[World, Asker]:
+    """The store was away while 1 had no room to keep everything for it."""
+    world, asker = line_world()
     world.crash("3")
     world.run(20 * SECOND)
     for token in range(8):

@@ -1,0 +1,70 @@
+"""Who asks while the only store is away for a moment waits for it, and not for ever."""
+
+from __future__ import annotations
+
+from latecomer.core.inputs import Published, Requested
+from latecomer.core.retrieval import RETURN_US
+from latecomer.model.filters import Filter
+from latecomer.model.history import Query
+from tests.unit.test_core_losses import SECOND, line_world
+
+
+def test_the_answer_comes_when_the_store_is_back() -> None:
+    world, asker = line_world()
+    world.tell("1", Published("P", 1, "a"))
+    world.run(11 * SECOND)
+    world.crash("3")
+    world.run(15 * SECOND)
+    world.tell("2", Requested("C", 1, Query(Filter("a"))))
+    world.run(16 * SECOND)
+    assert asker.outcomes == []
+    world.start("3")
+    world.run(26 * SECOND)
+    [outcome] = asker.outcomes
+    assert outcome.complete
+    assert outcome.stores == ("3",)
+    assert len(asker.events) == 1
+
+
+def test_a_store_that_stays_away_is_not_waited_for_for_ever() -> None:
+    world, asker = line_world()
+    world.crash("3")
+    world.run(15 * SECOND)
+    world.tell("2", Requested("C", 1, Query(Filter("a"))))
+    world.run(15 * SECOND + RETURN_US - 1)
+    assert asker.outcomes == []
+    world.run(15 * SECOND + RETURN_US)
+    assert [outcome.problem for outcome in asker.outcomes] == ["no store keeps these topics"]
+
+
+def test_a_broker_that_was_away_long_ago_is_not_waited_for() -> None:
+    world, asker = line_world()
+    world.crash("3")
+    world.run(60 * SECOND)
+    world.tell("2", Requested("C", 1, Query(Filter("a"))))
+    world.run(60 * SECOND)
+    assert [outcome.complete for outcome in asker.outcomes] == [False]
+
+
+def test_topics_that_nobody_kept_are_not_waited_for() -> None:
+    world, asker = line_world()
+    world.crash("3")
+    world.run(15 * SECOND)
+    world.tell("2", Requested("C", 1, Query(Filter("b"))))
+    assert [outcome.problem for outcome in asker.outcomes] == ["no store keeps these topics"]
+
+
+def test_a_client_of_the_store_s_own_broker_waits_until_it_is_filled() -> None:
+    world, asker = line_world()
+    world.assign("1", ["a"])
+    world.run(20 * SECOND)
+    world.tell("1", Published("P", 1, "a"))
+    world.run(21 * SECOND)
+    world.crash("3")
+    world.start("3")
+    world.tell("3", Requested("C", 1, Query(Filter("a"))))
+    assert asker.outcomes == [], "alone, and not filled"
+    world.run(31 * SECOND)
+    [outcome] = asker.outcomes
+    assert outcome.complete
+    assert len(asker.events) == 1

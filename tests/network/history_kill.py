@@ -138,7 +138,8 @@ class Trial:
             await asyncio.sleep(1 / self.rate)
 
     async def _round(self, number: int, chance: random.Random) -> None:
-        await self._both_answer()
+        if not self.outcome.kills:
+            await self._both_answer()
         since = time.time() - BACK_SECONDS
         late = {
             broker: Subscriber(self.ports[broker], f"late-{number}-{broker}", {f"$history/since={since:.6f}/kill/#": 2})
@@ -167,7 +168,7 @@ class Trial:
             await forget(self.ports[broker], subscriber.name)
 
     async def _both_answer(self) -> None:
-        """Where one of two stores is still being filled, killing the other leaves nobody who could answer."""
+        """The stores have begun; from here on any of them may die, also while the other is still being filled."""
         doors = found_doors(self.supervisor.folder, [], [], None)
         until = time.monotonic() + SETTLE_SECONDS
         while True:

@@ -24,7 +24,8 @@ from latecomer.sim.report import Result
 from latecomer.sim.runner import Passing, Run
 from latecomer.sim.runner import Progress as Told
 from latecomer.sim.scenario_check import load
-from latecomer.sim.transcript import Transcript
+from latecomer.sim.storing import Retrieved
+from latecomer.sim.transcript import Transcript, plain
 from latecomer.sim.world import Observer
 
 
@@ -62,6 +63,17 @@ def simulate(
     show(result, json, shlex.join(replay))
 
 
+def print_retrieved(console: Console, retrieved: Retrieved) -> None:
+    """What came of questions about the past, if there were any."""
+    if not retrieved.requests:
+        return
+    shares = ", ".join(f"{plain(store)} {count}" for store, count in retrieved.by_store.items()) or "nobody"
+    problems = f", {retrieved.unanswered} unanswered, {retrieved.incomplete} incomplete"
+    means = f"{retrieved.events_mean:.2f} events from {retrieved.hops_mean:.3f} hops on average"
+    line = f"  {retrieved.requests} requests{problems}: {means}; served by {shares}"
+    console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
 def show(result: Result, json: bool, replay: str) -> None:
     """Print the result; leave with 1 if a promise was broken."""
     if json:
@@ -69,6 +81,7 @@ def show(result: Result, json: bool, replay: str) -> None:
     else:
         console = Console(soft_wrap=False)
         print_summary(console, result)
+        print_retrieved(console, result.retrieved)
         print_violations(console, result)
     if result.interrupted:
         raise KeyboardInterrupt

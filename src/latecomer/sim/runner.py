@@ -185,6 +185,8 @@ class Run:
             self.progress("running", self.now, self.scenario.duration)
 
     def _look(self) -> None:
+        for node in self.world.nodes.values():
+            node.disk.store.remove_expired(self.world.now)
         for name, size in check_bounds(self.world, self.promises).items():
             self._longest[name] = max(size, self._longest.get(name, 0))
         if self._unsettled and self.agreement.quiet():

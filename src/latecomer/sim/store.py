@@ -27,6 +27,8 @@ class SimStore:
     events: dict[Key, Event] = field(default_factory=dict)
     kept_from_us: Instant = 0
     """What was published before this has been let go of."""
+    mortal: int = 0
+    """How many of them expire."""
 
     def append(self, event: Event) -> bool:
         """Keep an event; False if it is there already."""
@@ -35,6 +37,7 @@ class SimStore:
             return False
         insort(self.keys, key)
         self.events[key] = event
+        self.mortal += event.expires_us > 0
         return True
 
     def read(self, query: Query, now: Instant, events_max: int, bytes_max: int) -> Page:
@@ -94,17 +97,20 @@ class SimStore:
         """Let go of what was published before an instant."""
         behind = bisect_left(self.keys, Key(before_us, "", 0, 0))
         for key in self.keys[:behind]:
-            del self.events[key]
+            self.mortal -= self.events.pop(key).expires_us > 0
         del self.keys[:behind]
         self.kept_from_us = max(self.kept_from_us, before_us)
 
     def remove_expired(self, now: Instant) -> int:
         """Let go of what has outlived its lifetime; returns how many."""
+        if not self.mortal:
+            return 0
         dead = [key for key in self.keys if _expired(self.events[key], now)]
         for key in dead:
             del self.events[key]
         if dead:
             self.keys = [key for key in self.keys if key in self.events]
+            self.mortal -= len(dead)
         return len(dead)
 
 

@@ -183,8 +183,8 @@ class Run(msgspec.Struct, frozen=True, tag="run", array_like=True):
 
 
 class StoreAdvertise(msgspec.Struct, frozen=True, tag="store-advertise", array_like=True):
-    """Advertise() of *storing* §III: for each topic class the nearest store on the sender's side is so many hops from the
-    receiver. Takes the place of what the sender said of the class before."""
+    """Advertise() of *storing* §III: for each topic class the nearest store on the sender's side is so many hops from
+    the receiver. Takes the place of what the sender said of the class before."""
 
     entries: tuple[tuple[TopicFilter, Annotated[int, msgspec.Meta(ge=1, le=NUMBER_MAX)]], ...]
 

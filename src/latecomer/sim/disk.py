@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from latecomer.core.effects import Append, Drop, Put, Trim, Write
@@ -18,17 +19,17 @@ class Disk:
     store: SimStore = field(default_factory=SimStore)
     """What the broker keeps of the past."""
 
-    def apply(self, writes: list[Write]) -> None:
+    def apply(self, writes: Sequence[Write]) -> None:
         """All of it: what is appended first, as the contract says."""
         self.append(writes)
         self.put(writes)
 
-    def append(self, writes: list[Write]) -> None:
+    def append(self, writes: Sequence[Write]) -> None:
         for write in writes:
             if type(write) is Append:
                 self.store.append(write.event)
 
-    def put(self, writes: list[Write]) -> None:
+    def put(self, writes: Sequence[Write]) -> None:
         tables = self.tables
         for write in writes:
             if isinstance(write, Append):

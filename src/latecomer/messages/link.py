@@ -287,7 +287,7 @@ class Keeping(msgspec.Struct, frozen=True, tag="keeping", array_like=True):
 
 
 class Compare(msgspec.Struct, frozen=True, tag="compare", array_like=True):
-    """To another store of the same topics: tell me your slices; `from_broker` and `store` lie at the ends of the way."""
+    """To another store of the same topics: tell me your slices. `from_broker` and `store` are the ends of the way."""
 
     from_broker: Name
     store: Name

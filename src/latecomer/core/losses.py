@@ -45,6 +45,8 @@ class Losses:
     def note(self, brokers: Iterable[BrokerId], published_us: Instant) -> None:
         """These will not get an event."""
         for broker in brokers:
+            if broker == self.broker:
+                continue  # we had it
             first, last = self.noted.get(broker, (published_us, published_us))
             span = self.noted[broker] = (min(first, published_us), max(last, published_us))
             self.orders.writes.append(Put("lost", "", broker, span))

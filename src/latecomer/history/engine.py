@@ -4,8 +4,8 @@ The past is in two places: on this disk (`hot`), and the older part, if wished, 
 come late for a time already in the cold tier wait on the disk until they go there too; whoever reads gets both, in
 order.
 
-Events from before `kept_from_us` were let go of. They are not taken again, or else a replica that keeps them longer
-would bring them back for ever.
+Events from before `kept_from_us` were let go of. They are not taken again (`takes_from_us`), or else a replica that
+keeps them longer would bring them back for ever; unless the limits have been widened since.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -21,14 +20,16 @@ from typing import TYPE_CHECKING, Self
 from msgspec.structs import replace
 
 from latecomer.history import retention, sums
-from latecomer.history.errors import Problem, Repaired, StoreFailed, VerifyReport
+from latecomer.history.errors import Problem, Repaired, StoreFailed, StoreFull, VerifyReport, is_busy
 from latecomer.history.files import SETTING, Files, claim, tidy
 from latecomer.history.hot import Hot
 from latecomer.history.lookup import range_of
+from latecomer.history.owned import take_leave
 from latecomer.history.pool import Pool
+from latecomer.history.scrub import Scrub
 from latecomer.history.settings import EngineSettings
-from latecomer.history.tiers import Tiers, not_in
-from latecomer.history.verify import Progress, verify
+from latecomer.history.tiers import Tiers, not_in, survey
+from latecomer.history.verify import Progress, of_cold, verify
 from latecomer.model.errors import SettingsError
 from latecomer.model.event import Event
 from latecomer.model.history import Page, Query, Slice, StoreStatus
@@ -44,11 +45,12 @@ SCAN_MAX = 20_000
 class Engine:
     """A store on disk. Any thread may call any method; appends wait for one another, reading does not wait for them."""
 
-    def __init__(self, hot: Hot, cold: ColdTier | None, lock: int) -> None:
+    def __init__(self, hot: Hot, cold: ColdTier | None, lock: int, *, left: bool) -> None:
         self._hot = hot
         self._cold = cold
         self._lock = lock
         self._closed = False
+        self._scrub = Scrub(hot, newest_first=not left)
 
     @classmethod
     def open(
@@ -58,7 +60,7 @@ class Engine:
         cold = _cold(settings)
         files = vfs if vfs is not None else Files(synced=durability != "none")
         pool = Pool(files, f"PRAGMA synchronous = {SYNCHRONOUS[durability]}")
-        lock = claim(directory)
+        lock, left = claim(directory)
         try:
             tidy(files, directory)
             hot = Hot(directory, settings, files, pool)
@@ -67,14 +69,22 @@ class Engine:
             os.close(lock)
             pool.abandon()
             if isinstance(error, sqlite3.Error | OSError):
+                if is_busy(error):
+                    error = OSError(f"{error}: too many files are open, raise the limit (ulimit -n)")
                 raise SettingsError(SETTING, f"the store in {str(directory)!r} cannot be opened: {error}") from error
             raise
-        return cls(hot, cold, lock)
+        return cls(hot, cold, lock, left=left)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What was found damaged since the opening."""
-        return tuple(self._hot.problems)
+        """What was found damaged since the opening, and in the cold tier also what still is."""
+        return (*self._hot.problems, *(() if self._cold is None else of_cold(self._cold)))
+
+    @property
+    def takes_from_us(self) -> int:
+        """What was published before this is not taken. Earlier than `StoreStatus.kept_from_us` when the settings allow
+        to keep again what was once let go of: others may have it."""
+        return self._hot.takes_from_us
 
     # --- writing ---
 
@@ -118,12 +128,7 @@ class Engine:
     def survey(self, topics: str, since_us: int, until_us: int, width_us: int) -> tuple[Slice, ...]:
         """What was published from `since_us` to before `until_us`, in slices that begin at multiples of `width_us`, a
         multiple of 10 s. No event is looked at, except where the limits cut through 10 s."""
-        hot = self._hot
-        with hot.guard():
-            found = sums.survey(hot.read, hot.segments, topics, since_us, until_us, width_us)
-        if self._cold is not None:
-            sums.add_slices(found, self._cold.survey(topics, since_us, until_us, width_us))
-        return sums.slices(found)
+        return survey(self._hot, self._cold, topics, since_us, until_us, width_us)
 
     def status(self, topics: str | None = None) -> StoreStatus:
         """What is kept: of all topics, with the bytes on disk; or of some, with the bytes of their events. Then only
@@ -140,7 +145,7 @@ class Engine:
                 bytes=hot.size() if topics is None else sum(part[1] for part in parts),
                 oldest_us=min((part[2] for part in parts), default=0),
                 newest_us=max((part[3] for part in parts), default=0),
-                kept_from_us=hot.kept_from_us,
+                kept_from_us=hot.kept.gone_us,
             )
         reach = None if self._cold is None or topics is not None else self._cold.reach()
         if self._cold is None or reach is None:
@@ -153,7 +158,7 @@ class Engine:
     # --- letting go ---
 
     def expire(self, now_us: int) -> int | None:
-        """Let go of the oldest segments as far as the settings demand; if any went, since when all is kept.
+        """Let go of the oldest segments as far as the settings demand; if any went, from when on events are taken.
 
         A segment goes when all of it is older than `keep_us`: that is how long events are kept at least.
         """
@@ -166,13 +171,13 @@ class Engine:
                 many = retention.too_many(hot, rest) if self._cold is None else []
                 # A segment that goes for its size may end in the future: only what it had is gone.
                 gone = max([segment.end_us for segment in old] + [segment.newest_us + 1 for segment in many], default=0)
-                hot.keep_from(gone)
+                hot.keep_from(gone, now_us)
             hot.drop([*old, *many])
         if self._cold is not None and keep_us and self._cold.drop_before(now_us - keep_us):
             gone = now_us - keep_us
             with hot.guard(), hot.writing:
-                hot.keep_from(gone)
-        return hot.kept_from_us if gone else None
+                hot.keep_from(gone, now_us)
+        return hot.takes_from_us if gone else None
 
     def roll(self, now_us: int) -> int:
         """Move segments that are older than `hot_us`, and the oldest of those that are too many, into the cold tier;
@@ -190,8 +195,13 @@ class Engine:
     def verify(self, progress: Progress | None = None) -> VerifyReport:
         """Look at everything. What is damaged is moved out of the way and never served; `progress` is called with the
         number of segments done, and of all."""
+        return verify(self._hot, self._cold, progress)
+
+    def scrub(self, budget_rows: int = 2_000) -> int:
+        """Look at about so many events, where the last call ended, round and round, the oldest segment first; how many
+        it were. What is damaged is moved out of the way, as reading would do, and is among the `problems`."""
         with self._hot.guard():
-            return verify(self._hot, progress)
+            return self._scrub.go_on(budget_rows)
 
     # --- the end ---
 
@@ -202,9 +212,13 @@ class Engine:
         self._closed = True
         if self._hot.failure is not None:
             return
-        with suppress(StoreFailed), self._hot.writing, self._hot.guard():
-            self._hot.close()
-        os.close(self._lock)
+        try:
+            with self._hot.writing, self._hot.guard():
+                self._hot.close()
+        except (StoreFailed, StoreFull):
+            os.close(self._lock)
+        else:
+            take_leave(self._lock)
 
     def __enter__(self) -> Self:
         return self

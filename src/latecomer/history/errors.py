@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import resource
 import sqlite3
 
 import msgspec
@@ -10,6 +12,8 @@ import msgspec
 from latecomer.model.errors import LatecomerError
 from latecomer.model.history import Key
 
+FILES_LEFT_MIN = 64
+"""With fewer file descriptors left to the process, a file that could not be opened is not to blame."""
 # What SQLite cannot open or write may have a head that says so.
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
@@ -17,6 +21,10 @@ DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN
 class StoreFull(LatecomerError):
     """There was no room. Nothing that was refused is lost if the same events are appended again: those already kept are
     known by their ids."""
+
+
+class StoreBusy(StoreFull):
+    """No file could be opened, since too many are: nothing is wrong with the store, and the same will do later."""
 
 
 class StoreFailed(LatecomerError):
@@ -37,6 +45,8 @@ class VerifyReport(msgspec.Struct, frozen=True):
     segments: int
     events: int
     problems: tuple[Problem, ...]
+    cold_events: int = 0
+    """In the cold tier."""
 
     @property
     def ok(self) -> bool:
@@ -63,4 +73,20 @@ def is_damage(error: BaseException) -> bool:
     if not isinstance(error, sqlite3.DatabaseError):
         return False
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-    return code & 0xFF in DAMAGE
+    return code & 0xFF in DAMAGE and not is_busy(error)
+
+
+def is_busy(error: BaseException) -> bool:
+    """Too many files are open. SQLite does not tell why it cannot open one, so it is looked at how many can be."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    return code_of(error) & 0xFF == sqlite3.SQLITE_CANTOPEN and _files_left() < FILES_LEFT_MIN
+
+
+def _files_left() -> int:
+    try:
+        used = len(os.listdir("/dev/fd"))
+    except OSError as error:
+        return 0 if error.errno in (errno.EMFILE, errno.ENFILE) else FILES_LEFT_MIN
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return FILES_LEFT_MIN if limit == resource.RLIM_INFINITY else limit - used

@@ -7,13 +7,12 @@ The files of a store, in a directory for its user alone:
     gone-5.db       one that is being let go of: thrown away when found
     damaged-6.db    one that was repaired, as it was found: never touched again
     kept            since when everything is kept
-    lock            the process that uses the store
+    lock            the process that uses the store; empty after a proper end
 """
 
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import sqlite3
 from collections.abc import Sequence
@@ -22,12 +21,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from latecomer.history.errors import code_of, is_full
+from latecomer.history.owned import lock, private_directory, see_private
 from latecomer.model.errors import SettingsError
 
 SETTING = "data"
-LOCK = "lock"
 KEPT = "kept"
-OTHERS = 0o077
 COMPANIONS = ("-wal", "-shm")
 
 Row = tuple[Any, ...]
@@ -168,8 +166,7 @@ def segments_in(directory: Path) -> list[int]:
         number, dot, rest = path.name.partition(".")
         if not number.isascii() or not number.isdecimal() or not dot:
             continue
-        if path.stat().st_mode & OTHERS:
-            raise SettingsError(SETTING, f"other users can read {str(path)!r}; run: chmod 600 {path}")
+        see_private(path, SETTING)
         if rest == "db":
             numbers.append(int(number))
         elif rest == "db-wal" and path.stat().st_size and not path.with_name(f"{number}.db").exists():
@@ -185,18 +182,6 @@ def damaged_in(directory: Path) -> list[int]:
     return [int(name) for name in names if name.isascii() and name.isdecimal()]
 
 
-def claim(directory: Path) -> int:
-    """Make the directory, or see that it is this user's alone; and lock it until the handle is closed."""
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if directory.stat().st_mode & OTHERS:
-            raise SettingsError(SETTING, f"other users can read {str(directory)!r}; run: chmod 700 {directory}")
-        lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise SettingsError(SETTING, f"{str(directory)!r} cannot be used: {error.strerror}") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise SettingsError(SETTING, f"{str(directory)!r} is in use by another process; stop that first") from None
-    return lock
+def claim(directory: Path) -> tuple[int, bool]:
+    """Lock the directory, which is made if need be, until the handle is closed; and whether it was left properly."""
+    return lock(private_directory(directory, SETTING), SETTING, "stop that first")

@@ -18,12 +18,34 @@ from threading import RLock
 
 from latecomer.history import repair
 from latecomer.history.digest import BUCKET_US
-from latecomer.history.errors import Problem, StoreFailed, StoreFull, is_damage, is_full
-from latecomer.history.files import COMPANIONS, KEPT, Connection, Files, Row, damaged_in, remove, segments_in, size_of
+from latecomer.history.errors import Problem, StoreBusy, StoreFailed, StoreFull, code_of, is_busy, is_damage, is_full
+from latecomer.history.files import (
+    COMPANIONS,
+    KEPT,
+    SETTING,
+    Connection,
+    Files,
+    Row,
+    damaged_in,
+    remove,
+    segments_in,
+    size_of,
+)
 from latecomer.history.journal import damage
+from latecomer.history.kept import Kept, limits_of, parse_kept
 from latecomer.history.pool import COPIED, Pool, settle, whole
-from latecomer.history.segment import CHECKPOINT_PAGES, Place, Segment, append, create, place_of
+from latecomer.history.segment import (
+    CHECKPOINT_PAGES,
+    SCHEMA_VERSION,
+    Place,
+    Segment,
+    append,
+    create,
+    format_of,
+    place_of,
+)
 from latecomer.history.settings import EngineSettings
+from latecomer.model.errors import SettingsError
 from latecomer.model.event import Event
 from latecomer.model.ids import NUMBER_MAX
 
@@ -41,7 +63,9 @@ class Hot:
     pool: Pool
     segments: tuple[Segment, ...] = ()
     """By time."""
-    kept_from_us: int = 0
+    kept: Kept = Kept()
+    takes_from_us: int = 0
+    """What was published before this is not taken."""
     problems: list[Problem] = field(default_factory=list)
     failure: Exception | None = None
     suspects: list[tuple[Segment, Row]] = field(default_factory=list)
@@ -54,21 +78,33 @@ class Hot:
     def load(self) -> None:
         """Find the segments; what was left in journals is read by SQLite."""
         numbers = segments_in(self.directory)
+        self._see_formats(numbers)
         self.next_number = 1 + max([*numbers, *damaged_in(self.directory)], default=0)
         for number in numbers:
             segment = Segment(number, self.directory / f"{number}.db", 0, 0)
             try:
                 self._load(segment)
             except sqlite3.DatabaseError as error:
-                if not is_damage(error):
+                # What we ask of a sound file is never an error of ours.
+                if not is_damage(error) and code_of(error) & 0xFF != sqlite3.SQLITE_ERROR:
                     raise
                 if not repair.rebuild(self, segment, str(error)):
                     continue
             self.add(segment)
-        for segment in self._superseded():
-            repair.set_aside(self, segment)
-            self.take_out([segment])
         self._load_kept()
+        while (segments := self._superseded()) is not None:
+            self._merge(*segments)
+
+    def _see_formats(self, numbers: Sequence[int]) -> None:
+        """A store of a later version is left alone. One segment that alone has another format is damaged."""
+        formats = [format_of(self.directory / f"{number}.db") for number in numbers]
+        later = [format for format in formats if format is not None and format > SCHEMA_VERSION]
+        if later and (len(later) == len(formats) or len(set(later)) < len(later)):
+            raise SettingsError(
+                SETTING,
+                f"the store in {str(self.directory)!r} has format {max(later)} and this Latecomer knows "
+                f"{SCHEMA_VERSION}; use the version that wrote it",
+            )
 
     def _load(self, segment: Segment) -> None:
         journal = segment.path.with_name(f"{segment.name}-wal")
@@ -84,26 +120,43 @@ class Hot:
             with self.pool.reader(segment) as connection:
                 segment.load(connection)
 
-    def _superseded(self) -> list[Segment]:
-        """A repair that was interrupted at its very end leaves two segments of the same time: the later one counts."""
-        old = []
+    def _superseded(self) -> tuple[Segment, Segment] | None:
+        """Two segments of the same time, the later one last: a repair was interrupted at its very end, or one of them
+        does not say the truth about its time."""
         for left, right in zip(self.segments, self.segments[1:], strict=False):
             if right.start_us < left.end_us:
-                old.append(min(left, right, key=lambda segment: segment.number))
-        return old
+                return (left, right) if left.number < right.number else (right, left)
+        return None
+
+    def _merge(self, old: Segment, new: Segment) -> None:
+        """The later one counts; what only the other one has goes there, or wherever its time is."""
+        self.pool.forget(old)
+        self.take_out([old])
+        batch: list[Event] = []
+        added = 0
+        for event in repair.readable(self, old.path):
+            batch.append(event)
+            if len(batch) >= repair.COPY_ROWS:
+                added += self._add(batch)
+                batch = []
+        added += self._add(batch)
+        kept = repair.set_aside(self, old)
+        self.problems.append(
+            Problem(old.name, None, f"is of the time of {new.name}: {added} events went elsewhere; kept as {kept}")
+        )
 
     def _load_kept(self) -> None:
         try:
-            self.kept_from_us = int((self.directory / KEPT).read_bytes())
+            self.kept = parse_kept((self.directory / KEPT).read_bytes())
         except FileNotFoundError:
             return
         except ValueError:
-            self.kept_from_us = self.segments[0].start_us if self.segments else 0
+            oldest_us = self.segments[0].start_us if self.segments else 0
+            self.kept = Kept(oldest_us, oldest_us)
             self.problems.append(Problem(KEPT, None, "is damaged: what is older than the oldest event counts as gone"))
-        gone = [
-            s for s in self.segments if (s.newest_us < self.kept_from_us if s.count else s.end_us <= self.kept_from_us)
-        ]
-        self.drop(gone)
+        self.takes_from_us = self.kept.takes_from_us(self.settings)
+        from_us = self.kept.from_us
+        self.drop([s for s in self.segments if (s.newest_us < from_us if s.count else s.end_us <= from_us)])
 
     # --- errors ---
 
@@ -117,6 +170,11 @@ class Hot:
         except (sqlite3.Error, OSError) as error:
             if is_full(error):
                 raise StoreFull(f"the disk is full ({error}): make room in {str(self.directory)!r}") from error
+            if is_busy(error):
+                raise StoreBusy(
+                    f"no more files can be opened ({error}): raise the limit of open files (ulimit -n), or have fewer "
+                    f"connections"
+                ) from error
             self.failure = error
             self.pool.abandon()
             raise self._failed(error) from error
@@ -156,19 +214,24 @@ class Hot:
                 raise StoreFull(f"less than {reserve} bytes are free: make room in {str(self.directory)!r}")
             if self.suspects:
                 repair.quarantine(self)
-            batches: dict[int, tuple[Segment, dict[Place, Event]]] = {}
-            segment: Segment | None = None
-            for event in events:
-                at = event.published_us
-                if at < self.kept_from_us or at >= NUMBER_MAX:
-                    continue
-                if segment is None or not segment.start_us <= at < segment.end_us:
-                    segment = self._at(at)
-                batch = batches.get(segment.number)
-                if batch is None:
-                    batch = batches[segment.number] = (segment, {})
-                batch[1].setdefault(place_of(event), event)
-            return sum(self._commit(*batch) for batch in batches.values())
+            return self._add(events)
+
+    def _add(self, events: Sequence[Event]) -> int:
+        batches: dict[int, tuple[Segment, dict[Place, Event]]] = {}
+        segment: Segment | None = None
+        for event in events:
+            at = event.published_us
+            if at < self.takes_from_us or at >= NUMBER_MAX:
+                continue
+            if at < self.kept.from_us:  # the next opening must not take it for what was to go
+                self._keep(Kept(self.kept.gone_us, self.takes_from_us, self.kept.at_us, limits_of(self.settings)))
+            if segment is None or not segment.start_us <= at < segment.end_us:
+                segment = self._at(at)
+            batch = batches.get(segment.number)
+            if batch is None:
+                batch = batches[segment.number] = (segment, {})
+            batch[1].setdefault(place_of(event), event)
+        return sum(self._commit(*batch) for batch in batches.values())
 
     def _at(self, at: int) -> Segment:
         """The segment of a time, which is made if need be."""
@@ -260,11 +323,14 @@ class Hot:
         for segment in gone:
             remove(self.files, segment.path)
 
-    def keep_from(self, us: int) -> None:
+    def keep_from(self, us: int, now_us: int) -> None:
         """Remember from when on everything is kept, before anything is let go of."""
-        if us > self.kept_from_us:
-            self.files.write(self.directory / KEPT, b"%d\n" % us)
-            self.kept_from_us = us
+        if us > self.takes_from_us:
+            self._keep(Kept(max(us, self.kept.gone_us), us, now_us, limits_of(self.settings)))
+
+    def _keep(self, kept: Kept) -> None:
+        self.files.write(self.directory / KEPT, kept.encoded())
+        self.kept, self.takes_from_us = kept, kept.from_us
 
     def size(self) -> int:
         return sum(size_of(segment.path) for segment in self.segments)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 
-from latecomer.history.errors import code_of, is_full
+from latecomer.history.errors import code_of, is_busy, is_full
 from latecomer.history.files import Connection, Files, let_go
 from latecomer.history.segment import Segment
 
@@ -134,11 +134,11 @@ def settle(connection: Connection, sql: str = SETTLED) -> None:
 
 @contextmanager
 def whole(connection: Connection) -> Iterator[None]:
-    """A transaction is begun and ended inside; where there was no room for it, nothing of it stays."""
+    """A transaction is begun and ended inside; where it can be tried again, nothing of it stays."""
     try:
         yield
     except sqlite3.Error as error:
-        if is_full(error):
+        if is_full(error) or is_busy(error):
             try:
                 connection.execute("ROLLBACK")
             except sqlite3.Error as second:

@@ -19,7 +19,7 @@ from zlib import crc32
 import msgspec
 
 from latecomer.history.digest import BUCKET_US, digest_of
-from latecomer.history.errors import Problem, is_damage
+from latecomer.history.errors import Problem, is_busy, is_damage
 from latecomer.history.files import COMPANIONS, Connection, Row, let_go, size_of, tidy
 from latecomer.history.pool import settle, whole
 from latecomer.history.salvage import bodies
@@ -63,12 +63,14 @@ def set_apart(hot: Hot, segment: Segment, row: Row) -> bool:
     try:
         with whole(connection):
             moved = _move(connection, row[:4])
+        if moved:
+            segment.moved += 1
+            segment.load(connection)
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
         return False
     if moved:
-        segment.load(connection)
         hot.problems.append(Problem(segment.name, Key(*row[:4]), UNSOUND))
     return moved is not None
 
@@ -108,6 +110,19 @@ def _move(connection: Connection, place: Place) -> bool | None:
 
 
 # --- whole segments ---
+
+
+def readable(hot: Hot, path: Path) -> Iterator[Event]:
+    """The sound events of a file that nobody else has open."""
+    source = hot.files.connect(path, False)
+    try:
+        for row in _readable(source, size_of(path) // ROW_BYTES_MIN):
+            event = _sound(row)
+            if event is not None:
+                yield event
+    finally:
+        with suppress(sqlite3.Error):
+            source.close()
 
 
 def rebuild(hot: Hot, segment: Segment, why: str) -> bool:
@@ -169,7 +184,8 @@ def _copy(hot: Hot, old: Path, segment: Segment, fresh: Path) -> tuple[int, list
         copy = Segment(0, fresh, 0, 0)
         bad = _fill(new, copy, source, size_of(old) // ROW_BYTES_MIN)
         _salvage(new, copy, old)
-        if extent is None:  # by what is in it: that cannot reach into the time of another
+        if extent is None or (copy.count and not extent[0] <= copy.oldest_us <= copy.newest_us < extent[1]):
+            # By what is in it: that cannot reach into the time of another.
             extent = (copy.oldest_us, copy.newest_us + 1)
             new.execute("UPDATE extent SET start_us = ?, end_us = ?", extent)
         settle(new)
@@ -222,7 +238,9 @@ def _salvage(new: Connection, copy: Segment, old: Path) -> None:
 def _extent(connection: Connection) -> tuple[int, int] | None:
     try:
         ((start, end),) = connection.execute("SELECT start_us, end_us FROM extent")
-    except (sqlite3.DatabaseError, ValueError):
+    except (sqlite3.DatabaseError, ValueError) as error:
+        if is_busy(error):
+            raise
         return None
     return (start, end) if isinstance(start, int) and isinstance(end, int) and start < end else None
 

@@ -23,8 +23,7 @@ from zlib import crc32
 import msgspec
 
 from latecomer.history.digest import BUCKET_US, digest_of
-from latecomer.history.files import SETTING, Connection, Files, Row, let_go
-from latecomer.model.errors import SettingsError
+from latecomer.history.files import Connection, Files, Row, let_go
 from latecomer.model.event import Event
 
 APPLICATION = 0x4C617465
@@ -59,6 +58,7 @@ TOTALS = (
     "SELECT coalesce(sum(count), 0), coalesce(sum(bytes), 0), coalesce(min(oldest), 0), coalesce(max(newest), 0),"
     " coalesce(max(number), 0), coalesce(sum(low), 0), coalesce(sum(high), 0) FROM topic"
 )
+EXTENT = "SELECT start_us, end_us FROM extent"
 CHUNK = 1024
 """Rows per statement; SQLite binds at most 32,766 values."""
 CHECKPOINT_PAGES = 2000
@@ -102,6 +102,8 @@ class Segment:
     """Numbers of topics, as many as are worth remembering; the writer's."""
     matching: dict[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Topic filter → the topics that match, and up to which number they were looked at; the readers'."""
+    moved: int = 0
+    """Rows that were moved out of the way since the opening."""
     until_checkpoint: int = CHECKPOINT_PAGES
     between_checkpoints: int = CHECKPOINT_PAGES
 
@@ -121,14 +123,28 @@ class Segment:
         if application != APPLICATION:
             raise sqlite3.DatabaseError("its head does not say that it is of Latecomer")
         if version != SCHEMA_VERSION:
-            raise SettingsError(
-                SETTING,
-                f"{str(self.path)!r} has format {version} and this Latecomer knows {SCHEMA_VERSION}; "
-                f"use the version that wrote it",
-            )
-        ((self.start_us, self.end_us),) = connection.execute("SELECT start_us, end_us FROM extent")
-        (totals,) = connection.execute(TOTALS)
+            raise sqlite3.DatabaseError(f"its head says format {version}, which other segments have not")
+        extent, totals = connection.execute(EXTENT), connection.execute(TOTALS)[0]
+        if not _is_extent(extent) or any(type(total) is not int for total in totals):
+            raise sqlite3.DatabaseError("it does not say of which time it is, or what is in it")
+        ((start_us, end_us),) = extent
         self.count, self.bytes, self.oldest_us, self.newest_us, self.topics_max, self.low, self.high = totals
+        if self.count and not start_us <= self.oldest_us <= self.newest_us < end_us:
+            raise sqlite3.DatabaseError("its events are of another time than it says")
+        self.start_us, self.end_us = start_us, end_us
+
+
+def _is_extent(rows: list[Row]) -> bool:
+    return len(rows) == 1 and all(type(us) is int for us in rows[0]) and rows[0][0] < rows[0][1]
+
+
+def format_of(path: Path) -> int | None:
+    """The number of the format, by the head of the file; None if that is not one of ours."""
+    with path.open("rb") as file:
+        head = file.read(72)
+    if len(head) < 72 or not head.startswith(b"SQLite format 3\0") or head[68:72] != APPLICATION.to_bytes(4, "big"):
+        return None
+    return int.from_bytes(head[60:64], "big", signed=True)
 
 
 def create(files: Files, directory: Path, number: int, start_us: int, end_us: int, pragma: str) -> Segment:

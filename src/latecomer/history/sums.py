@@ -32,18 +32,27 @@ def survey(
     """Per slice of the time from `since_us` to before `until_us`. Slices begin at whole multiples of their width."""
     found: Sums = {}
     for segment in segments:
-        low, high = max(since_us, segment.start_us), min(until_us, segment.end_us)
-        if low >= high or not segment.count:
-            continue
-        numbers = matching(reader, segment, topics)
-        if numbers is not None and not numbers:
-            continue
-        start = low - low % width_us
-        if (low, high) == (segment.start_us, segment.end_us) and high <= start + width_us:
-            _add(found, [(start, *sums) for sums in reader(segment, _of_topics(TOTALS, numbers))])
-        else:
-            _add(found, reader(segment, _summing(numbers, low, high, width_us)))
+        number = None
+        while number != segment.number:  # a repair gives topics other numbers
+            number = segment.number
+            rows = _of_segment(reader, segment, topics, since_us, until_us, width_us)
+        _add(found, rows)
     return found
+
+
+def _of_segment(
+    reader: Reader, segment: Segment, topics: str, since_us: int, until_us: int, width_us: int
+) -> list[Row]:
+    low, high = max(since_us, segment.start_us), min(until_us, segment.end_us)
+    if low >= high or not segment.count:
+        return []
+    numbers = matching(reader, segment, topics)
+    if numbers is not None and not numbers:
+        return []
+    start = low - low % width_us
+    if (low, high) == (segment.start_us, segment.end_us) and high <= start + width_us:
+        return [(start, *sums) for sums in reader(segment, _of_topics(TOTALS, numbers))]
+    return reader(segment, _summing(numbers, low, high, width_us))
 
 
 def slices(sums: Sums) -> tuple[Slice, ...]:
@@ -52,10 +61,6 @@ def slices(sums: Sums) -> tuple[Slice, ...]:
         for start, (count, low, high) in sorted(sums.items())
         if count
     )
-
-
-def add_slices(sums: Sums, more: Iterable[Slice]) -> None:
-    _add(sums, ((slice.start_us, slice.count, slice.digest & 0xFFFFFFFF, slice.digest >> 32) for slice in more))
 
 
 def of_topics(reader: Reader, segment: Segment, topics: str) -> tuple[int, int, int, int]:

@@ -1,7 +1,8 @@
 """The disk and the cold tier as one history.
 
 Mostly one ends where the other begins. But an event that comes late, for a time already in the cold tier, waits on the
-disk; so both are asked for what is behind a place, and what they found is merged as far as both have looked.
+disk; so both are asked for what is behind a place, and what they found is merged as far as both have looked. What both
+have, as while a segment goes from one to the other, or when several stores share a cold tier, is there once.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from latecomer.history import sums
 from latecomer.history.cold_errors import ColdError
+from latecomer.history.digest import BUCKET_US, MODULUS, digest_of
 from latecomer.history.hot import Hot
-from latecomer.history.lookup import LAST_SCAN_MAX, Lookup, just_after, just_before
+from latecomer.history.lookup import LAST_SCAN_MAX, Lookup, just_after, just_before, range_of
 from latecomer.history.segment import OVERHEAD_BYTES, Place, place_of
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
-from latecomer.model.history import Key, Page, Query
+from latecomer.model.history import Key, Page, Query, Slice
 
 if TYPE_CHECKING:
     from latecomer.history.cold import ColdTier
@@ -89,6 +92,43 @@ class Tiers:
             if page.next is None or len(found) >= count:
                 return found
             page = self._cold_page(_place(page.next), high, PAGE_EVENTS, PAGE_BYTES)
+
+
+def survey(
+    hot: Hot, cold: ColdTier | None, topics: str, since_us: int, until_us: int, width_us: int
+) -> tuple[Slice, ...]:
+    """What both have together. Of a slice in which they differ the parts are looked at, down to single events."""
+    with hot.guard():
+        here = sums.slices(sums.survey(hot.read, hot.segments, topics, since_us, until_us, width_us))
+    if cold is None:
+        return here
+    # Second, so that what goes there meanwhile is in both, and not in neither.
+    slices = {slice.start_us: slice for slice in cold.survey(topics, since_us, until_us, width_us)}
+    for slice in here:
+        start_us = slice.start_us
+        if slices.setdefault(start_us, slice) != slice:
+            low, high = max(since_us, start_us), min(until_us, start_us + width_us)
+            if width_us > 1:
+                parts = survey(hot, cold, topics, low, high, BUCKET_US if width_us > BUCKET_US else 1)
+            else:
+                parts = _single(hot, cold, topics, low)
+            digest = sum(part.digest for part in parts) % MODULUS
+            slices[start_us] = Slice(start_us, sum(part.count for part in parts), digest)
+    return tuple(slices[start_us] for start_us in sorted(slices))
+
+
+def _single(hot: Hot, cold: ColdTier, topics: str, at_us: int) -> tuple[Slice, ...]:
+    """Each event of a microsecond by itself."""
+    query = Query(Filter(topics), at_us, at_us)
+    tiers = Tiers(hot, cold, query, 0, LAST_SCAN_MAX)
+    low, high = range_of(query)
+    found: list[Slice] = []
+    while True:
+        page = tiers.page(low, high, PAGE_EVENTS, PAGE_BYTES)
+        found += [Slice(at_us, 1, digest_of(event.id)) for event in page.events]
+        if page.next is None:
+            return tuple(found)
+        low = _place(page.next)
 
 
 def not_in(cold: ColdTier, events: Sequence[Event]) -> Sequence[Event]:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from latecomer.history import repair
+from latecomer.history.cold_errors import ColdError
 from latecomer.history.digest import BUCKET_US, digest_of
-from latecomer.history.errors import VerifyReport
+from latecomer.history.errors import Problem, VerifyReport
 from latecomer.history.files import Connection, Row
 from latecomer.history.hot import Hot
-from latecomer.history.segment import Segment, event_of, progress
+from latecomer.history.segment import EXTENT, Segment, event_of, progress
+from latecomer.model.filters import Filter
+from latecomer.model.history import Query
 from latecomer.model.ids import EventId
+
+if TYPE_CHECKING:
+    from latecomer.history.cold import ColdTier
+
+COLD = "cold"
+"""What problems of the cold tier are said to be of."""
+COLD_EVENTS, COLD_BYTES = 1000, 16 << 20
 
 ROWS = (
     "SELECT at, origin, epoch, seq, topic, crc, body, rowid FROM event NOT INDEXED WHERE rowid > ?"
@@ -21,21 +34,48 @@ Progress = Callable[[int, int], object]
 """Called with how many segments are done, and how many there are."""
 
 
-def verify(hot: Hot, progress: Progress | None) -> VerifyReport:
-    """What is damaged is moved out of the way, as reading would do; the report says what was."""
+def verify(hot: Hot, cold: ColdTier | None, progress: Progress | None) -> VerifyReport:
+    """What is damaged is moved out of the way, as reading would do; the report says what was. The cold tier counts as
+    one segment more in what is told of the progress."""
     known = len(hot.problems)
     segments = hot.segments
-    events = 0
+    steps = len(segments) + (cold is not None)
+    tell = progress if progress is not None else lambda done, of: None
+    events = cold_events = 0
     for done, segment in enumerate(segments):
-        if progress is not None:
-            progress(done, len(segments))
-        events += _verify(hot, segment)
-    if progress is not None:
-        progress(len(segments), len(segments))
-    return VerifyReport(len(segments), events, tuple(hot.problems[known:]))
+        tell(done, steps)
+        with hot.guard():
+            events += verify_segment(hot, segment)
+    problems = tuple(hot.problems[known:])
+    if cold is not None:
+        tell(len(segments), steps)
+        cold_events, unreached = _read_through(cold)
+        problems += (*of_cold(cold), *unreached)
+    tell(steps, steps)
+    return VerifyReport(len(segments), events, problems, cold_events)
 
 
-def _verify(hot: Hot, segment: Segment) -> int:
+def of_cold(cold: ColdTier) -> tuple[Problem, ...]:
+    """What has been found damaged there, and is still there."""
+    return tuple(Problem(COLD, None, str(damage)) for damage in cold.damaged)
+
+
+def _read_through(cold: ColdTier) -> tuple[int, tuple[Problem, ...]]:
+    """Read every event; how many there are, and why not all could be reached."""
+    query, events = Query(Filter("#")), 0
+    while True:
+        try:
+            page = cold.read(query, 0, COLD_EVENTS, COLD_BYTES)
+        except ColdError as error:
+            return events, (Problem(COLD, None, str(error)),)
+        events += len(page.events)
+        if page.next is None:
+            return events, ()
+        query = msgspec.structs.replace(query, after=page.next)
+
+
+def verify_segment(hot: Hot, segment: Segment) -> int:
+    """How many events are in it, after what was damaged has gone out of the way."""
     found = _Findings()
     name = segment.name
     hot.read(segment, found.look)
@@ -57,9 +97,11 @@ class _Findings:
     def __init__(self) -> None:
         self.bad: list[Row] = []
         self.wrong = ""
+        self.start_us = self.end_us = 0
 
     def look(self, connection: Connection) -> list[Row]:
         """All in one view of the file, while others may go on writing it."""
+        self.bad, self.wrong = [], ""  # a repair looks again
         connection.execute("BEGIN")
         try:
             ((answer,),) = connection.execute("PRAGMA integrity_check(1)")
@@ -71,6 +113,7 @@ class _Findings:
         return []
 
     def _look(self, connection: Connection) -> None:
+        ((self.start_us, self.end_us),) = connection.execute(EXTENT)
         names: dict[int, str] = dict(connection.execute("SELECT number, name FROM topic"))
         sums: dict[tuple[int, int], list[int]] = {}
         topics: dict[int, list[int]] = {}
@@ -96,6 +139,8 @@ class _Findings:
         event = event_of(row)
         if event is None or names.get(number) != event.topic:
             self.bad.append(row)
+        elif not self.start_us <= at < self.end_us:
+            self.wrong = "a row is of another time than its segment"
         try:
             digest = digest_of(EventId(origin, epoch, seq))
             bucket = sums.setdefault((at - at % BUCKET_US, number), [0, 0, 0])

@@ -6,7 +6,6 @@ Nothing is deleted on doubt. A row that cannot be decoded is moved to the table 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -18,8 +17,9 @@ from typing import Any
 
 import msgspec
 
+from latecomer.history.journal import damage
+from latecomer.history.owned import lock, private_directory, see_private
 from latecomer.model.errors import SettingsError
-from latecomer.runtime.disk_journal import damage
 from latecomer.runtime.disk_repair import FILE, JOURNAL, OWN, QUARANTINE, ROWS, Problem, keep, repair, sync
 from latecomer.runtime.disk_rows import (
     APPLICATION,
@@ -35,9 +35,7 @@ from latecomer.runtime.disk_rows import (
     place_checksum,
     put_rows,
 )
-from latecomer.runtime.private_files import OTHERS, private_directory
 
-LOCK = "lock"
 SETTING = "data"
 PRAGMAS = (
     "PRAGMA synchronous = FULL",  # until all is open, whatever comes after
@@ -76,12 +74,12 @@ def open_files(directory: Path, types: Mapping[str, Any], connect: Connect, now_
     """Lock and load the disk in this directory, which is made if need be."""
     assert OWN not in types
     private_directory(directory, SETTING)
-    lock = _lock(directory)
+    handle, _ = lock(directory, SETTING, "every broker needs a directory of its own")
     try:
         _prepare(directory)
-        return _open(Opened(directory, lock, _connect(directory / FILE, connect)), types, connect, now_us)
+        return _open(Opened(directory, handle, _connect(directory / FILE, connect)), types, connect, now_us)
     except BaseException as error:
-        os.close(lock)
+        os.close(handle)
         if isinstance(error, sqlite3.Error):
             raise _refusal(directory, error) from error
         if isinstance(error, OSError):
@@ -110,36 +108,12 @@ def _open(opened: Opened, types: Mapping[str, Any], connect: Connect, now_us: in
 # --- files ---
 
 
-def _lock(directory: Path) -> int:
-    """Held until closed, and in no way longer than the process lives."""
-    path = directory / LOCK
-    try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise SettingsError(SETTING, f"{str(path)!r} cannot be written: {error.strerror}") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.truncate(lock, 0)
-        os.write(lock, f"{os.getpid()}\n".encode())
-    except BlockingIOError:
-        owner = os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
-        os.close(lock)
-        raise SettingsError(
-            SETTING, f"{str(directory)!r} is in use by process {owner}; every broker needs a directory of its own"
-        ) from None
-    except OSError as error:
-        os.close(lock)
-        raise SettingsError(SETTING, f"{str(path)!r} cannot be written: {error.strerror}") from None
-    return lock
-
-
 def _prepare(directory: Path) -> None:
     """See that the files are ours alone, and begin the one that is missing."""
     file, journal = directory / FILE, directory / JOURNAL
     for path in (file, journal):
         with suppress(FileNotFoundError):
-            if path.stat().st_mode & OTHERS:
-                raise SettingsError(SETTING, f"other users can read {str(path)!r}; run: chmod 600 {path}")
+            see_private(path, SETTING)
     if not _size(file) and _size(journal):
         # SQLite would take the journal for a remnant and delete it.
         raise SettingsError(SETTING, f"{str(file)!r} is missing beside its journal; put it back, or move both away")

@@ -8,11 +8,13 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from latecomer.history.owned import OTHERS, private_directory
 from latecomer.model.errors import SettingsError
+
+__all__ = ["check_secret", "private_directory", "read_secret", "read_text", "stamp", "write_text"]
 
 SECRET_BYTES_MAX = 4096
 SECRET_CHARACTERS_MIN = 16
-OTHERS = 0o077
 OTHERS_WRITE = 0o022
 
 Stamp = tuple[int, int, int]
@@ -84,17 +86,3 @@ def write_text(path: Path, text: str) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
-
-
-def private_directory(path: Path, key: str) -> Path:
-    """Make a directory for this user alone, or see that it is one."""
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mode = path.stat().st_mode
-    except OSError as error:
-        raise SettingsError(key, f"{str(path)!r} cannot be made: {error.strerror}") from None
-    if mode & OTHERS:
-        raise SettingsError(key, f"other users can read {str(path)!r}; run: chmod 700 {path}")
-    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        raise SettingsError(key, f"{str(path)!r} belongs to somebody else; name another directory")
-    return path

@@ -34,6 +34,7 @@ from latecomer.sim.history_ledger import HistoryLedger, PastWish, Stretch
 from latecomer.sim.mqtt_checkers import MqttTables
 from latecomer.sim.mqtt_clients import MqttClient, MqttClients, Publication
 from latecomer.sim.mqtt_faults import ClientFaults
+from latecomer.sim.store import SimStore
 from latecomer.sim.transcript import Transcript
 from latecomer.sim.world import World
 
@@ -65,7 +66,7 @@ def live_history(seed: int, transcript: Transcript | None = None) -> Life:
 class HistoryChaos(ClientFaults):
     """The run of one seed."""
 
-    def __init__(self, seed: int, transcript: Transcript | None) -> None:
+    def __init__(self, seed: int, transcript: Transcript | None, new_store: Callable[[], SimStore] = SimStore) -> None:
         self.transcript = transcript
         self.random = random = Random(seed)
         topology = _draw_topology(random)
@@ -80,6 +81,7 @@ class HistoryChaos(ClientFaults):
             disk_us=random.choice((0, 200, 4_000)),
             read_us=random.choice((0, 1_000, 1_000, 50_000)),
             limits=_draw_limits(random),
+            new_store=new_store,
         )
         self.ledger = HistoryLedger(self.world)
         self.clients = MqttClients(self.world, self.ledger, transcript)

@@ -176,7 +176,7 @@ class Questions:
         query = request.query
         got = {event.id for event in request.events}
         since_us = max(query.since_us, request.outcome.from_us)
-        if query.last and len(got) == query.last:
+        if query.last and len(got) >= query.last:
             since_us = max(since_us, request.events[0].published_us + 1)
         for id, event in held.items():
             inside = since_us <= event.published_us and (not query.until_us or event.published_us <= query.until_us)

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
+from random import Random
 
 from latecomer.core.attributes import attributes_of
 from latecomer.model.event import Event
@@ -100,6 +101,9 @@ class SimStore:
             self.mortal -= self.events.pop(key).expires_us > 0
         del self.keys[:behind]
         self.kept_from_us = max(self.kept_from_us, before_us)
+
+    def crashed(self, random: Random) -> None:
+        """The broker died. What was appended is safe."""
 
     def remove_expired(self, now: Instant) -> int:
         """Let go of what has outlived its lifetime; returns how many."""

@@ -52,6 +52,7 @@ from latecomer.model.topology import Topology
 from latecomer.sim.disk import Disk
 from latecomer.sim.network import JitterShape, Way, Wire, draw_jitter
 from latecomer.sim.sides import ClientSide, Sockets
+from latecomer.sim.store import SimStore
 
 if TYPE_CHECKING:
     from random import Random
@@ -109,6 +110,7 @@ class World:
         disk_us: int = 0,
         read_us: int = 0,
         limits: SessionLimits | None = None,
+        new_store: Callable[[], SimStore] = SimStore,
         transport: Callable[[Sequence[LinkMessage]], list[LinkMessage]] | None = None,
     ) -> None:
         self.now: Instant = 0
@@ -120,6 +122,7 @@ class World:
         self.read_us = read_us
         """How long a look into a store takes at most."""
         self.limits = limits
+        self.new_store = new_store
         self.observers: list[Observer] = []
         self.clients: ClientSide | None = None
         self.sockets: Sockets | None = None
@@ -134,7 +137,9 @@ class World:
             neighbours[link.a][link.b] = neighbours[link.b][link.a] = link.latency_us
             wire = Wire(link.a, link.b, link.latency_us, jitter_us, jitter_shape)
             self.wires[link.a, link.b] = self.wires[link.b, link.a] = wire
-        self.nodes = {id: Node(id, peers, disk_us=disk_us) for id, peers in neighbours.items()}
+        self.nodes = {
+            id: Node(id, peers, disk_us=disk_us, disk=Disk(store=new_store())) for id, peers in neighbours.items()
+        }
 
     # -- time --------------------------------------------------------------------------------------------------------
 
@@ -191,8 +196,9 @@ class World:
         node.reads = 0
         node.paused_until = 0
         node.step_us = 0
+        node.disk.store.crashed(self.random)
         if not keeps_disk:
-            node.disk = Disk()
+            node.disk = Disk(store=self.new_store())
         for peer in node.neighbours:
             wire = self.wires[id, peer]
             self._close(wire, told=() if silently else (peer,))

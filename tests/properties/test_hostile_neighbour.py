@@ -52,7 +52,7 @@ from latecomer.core.inputs import (
 )
 from latecomer.core.retrieval import WINDOW
 from latecomer.core.routing import Forwarding, Hierarchy, Routing
-from latecomer.core.store import CREDIT_MAX, REPLICA, STREAMS_MAX, WAITING_MAX
+from latecomer.core.store import CREDIT_MAX, LOOKUPS_MAX, REPLICA, STREAMS_MAX
 from latecomer.messages.link import (
     PROTOCOL,
     Adopted,
@@ -279,8 +279,8 @@ class Victim(Hand):
         for heard in core.advertisements.heard.values():
             assert len(heard) <= limits.filters_max
         assert len(core.history.directory.words) <= limits.brokers_max
-        assert len(store.streams) <= STREAMS_MAX
-        assert len(store.waiting) <= WAITING_MAX
+        assert len(store.streams) + len(store.waiting) <= STREAMS_MAX
+        assert store.under_way <= LOOKUPS_MAX
         assert all(stream.credit <= stream.sent + CREDIT_MAX for stream in store.streams.values())
         assert core.interest.ready or not (store.streams or retrieval.parts)
         for inquiry in retrieval.inquiries.values():

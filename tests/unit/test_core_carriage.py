@@ -261,7 +261,7 @@ def test_a_request_that_ends_here_is_answered_here() -> None:
 
 
 def test_more_requests_than_a_store_can_remember_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latecomer.core.store.WAITING_MAX", 2)
+    monkeypatch.setattr("latecomer.core.store.STREAMS_MAX", 2)
     hand = StoreHand("b", "c")
     hand.line()
     hand.keep()

@@ -8,7 +8,7 @@ import pytest
 
 from latecomer.core.effects import Append, Effect, Lookup, Persist
 from latecomer.core.inputs import Found, StoreAssigned, StoreBlocked, StoreTrimmed
-from latecomer.core.store import ALIVE_US, CREDIT_MAX, REPLICA, STREAMS_MAX, ClassRow, store_problem
+from latecomer.core.store import ALIVE_US, CREDIT_MAX, REPLICA, ClassRow, store_problem
 from latecomer.messages.link import Adopted, Credit, Publication, RequestId, StoreAdvertise, Subscribe
 from latecomer.model.event import Event
 from latecomer.model.history import Page, Query, key_of
@@ -435,17 +435,6 @@ def test_other_stores_need_not_wait_for_that() -> None:
     hand.stock(past("d", 1, 1))
     effects = hand.perform(hand.hear("b", request("d", "db", client=REPLICA, store="a")))
     assert len(responses(effects, "b")) == 1
-
-
-def test_too_many_answers_at_once_wait_for_one_another() -> None:
-    hand = store()
-    asked = [request("d", "db", number) for number in range(1, STREAMS_MAX + 3)]
-    effects = hand.hear("b", *asked)
-    assert len(lookups(effects)) == STREAMS_MAX
-    effects = hand.hear("b", Credit(D1, "a", 0))
-    assert len(lookups(effects)) == 1
-    effects = hand.tell(Found(lookups(effects)[0].token, Page((), None)))
-    assert (len(ends(effects, "b")), len(lookups(effects))) == (1, 1)
 
 
 def test_who_waits_may_change_its_mind() -> None:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
 import msgspec
 import pytest
 
-from latecomer.history import Engine, EngineSettings, StoreFull
+from latecomer.history import Engine, EngineSettings, StoreBusy, StoreFull
 from latecomer.history import lookup as lookup_module
 from latecomer.history import pool as pool_module
-from latecomer.history.files import Files
+from latecomer.history.files import Connection, Files
 from latecomer.model.content import parse_content
 from latecomer.model.errors import SettingsError
 from latecomer.model.event import Event, Extras
@@ -295,7 +298,7 @@ def test_files_are_for_nobody_else(tmp_path: Path) -> None:
 
 
 def test_a_store_is_used_by_one_at_a_time(engine: Engine, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="in use by another process"):
+    with pytest.raises(SettingsError, match=rf"in use by process {os.getpid()}; stop that first"):
         Engine.open(tmp_path / "store", SETTINGS)
 
 
@@ -310,18 +313,86 @@ def test_a_journal_without_its_file_is_refused(tmp_path: Path) -> None:
 
 def test_what_cannot_be_a_directory_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SettingsError, match=r"data: .* cannot be used"):
+    with pytest.raises(SettingsError, match=r"data: .* cannot be made"):
         Engine.open(tmp_path / "file", SETTINGS)
 
 
-def test_a_store_of_another_version_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("segments", "later"), [(1, 1), (3, 3), (3, 2)])
+def test_a_store_of_another_version_is_left_alone(segments: int, later: int, tmp_path: Path) -> None:
+    """Also one that has been in use with both: two segments are not damaged in the same way."""
     with Engine.open(tmp_path / "s", SETTINGS) as engine:
-        engine.append([event(1)])
-    with sqlite3.connect(tmp_path / "s" / "1.db") as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
+        engine.append([event(hour, at=START + hour * HOUR) for hour in range(segments)])
+    for number in range(1, later + 1):
+        with sqlite3.connect(tmp_path / "s" / f"{number}.db") as connection:
+            connection.execute("PRAGMA user_version = 99")
+        connection.close()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "s").glob("*.db*")}
     with pytest.raises(SettingsError, match="use the version that wrote it"):
         Engine.open(tmp_path / "s", SETTINGS)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "s").glob("*.db*")} == before
+
+
+# --- open files ---
+
+
+def test_too_many_open_files_are_no_damage(tmp_path: Path) -> None:
+    events = [event(hour, at=START + hour * HOUR) for hour in range(3)]
+    with Engine.open(tmp_path / "s", SETTINGS, durability="none") as engine:
+        engine.append(events)
+    folder = tmp_path / "s"
+    names = sorted(path.name for path in folder.glob("*.db"))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    engine = Engine.open(folder, SETTINGS, durability="none")
+    held: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 40, limits[1]))
+        with suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        for left in range(6):  # the file, its journal, the memory they share: each may be the one too many
+            for _ in range(50):
+                with suppress(StoreBusy):
+                    read(engine)
+                with suppress(StoreBusy):
+                    engine.scrub()
+                with suppress(StoreBusy):
+                    engine.append([event(100 + left, at=START + HOUR + left)])
+            os.close(held.pop())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for handle in held:
+            os.close(handle)
+    with engine:
+        assert engine.problems == ()
+        assert sorted(path.name for path in folder.glob("*.db")) == names
+        assert [one for one in read(engine) if one.id.seq < 100] == events
+        assert engine.append(events) == 0
+        assert engine.verify().ok
+
+
+def test_too_many_open_files_are_a_sentence(tmp_path: Path) -> None:
+    class Exhausted(Files):
+        gone = False
+
+        def connect(self, path: Path, readonly: bool) -> Connection:
+            if self.gone:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return super().connect(path, readonly)
+
+    files = Exhausted(synced=False)
+    with Engine.open(tmp_path / "s", SETTINGS, durability="none", vfs=files) as engine:
+        engine.append([event(1)])
+        files.gone = True
+        with pytest.raises(StoreBusy, match="ulimit -n"):
+            engine.append([event(2, at=START + HOUR)])
+        with pytest.raises(StoreFull):
+            read(engine)
+        files.gone = False
+        assert engine.append([event(2, at=START + HOUR)]) == 1
+        assert len(read(engine)) == 2
+    files.gone = True
+    with pytest.raises(SettingsError, match="ulimit -n"):
+        Engine.open(tmp_path / "s", SETTINGS, durability="none", vfs=files)
 
 
 # --- room ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from threading import Thread
 
@@ -14,7 +15,7 @@ from latecomer.history.cold import ColdTier
 from latecomer.history.cold_errors import ColdError
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
-from latecomer.model.history import Query
+from latecomer.model.history import Page, Query
 from tests.properties.test_history_laws import all_pages, sums
 from tests.unit.test_history_engine import ALL, HOUR, SECOND, START, event, read
 
@@ -54,13 +55,69 @@ def test_since_when_is_remembered(tmp_path: Path) -> None:
     with opened(tmp_path / "s", keep_us=2 * HOUR) as engine:
         engine.append(hourly(5))
         engine.expire(START + 5 * HOUR)
-    with opened(tmp_path / "s") as engine:
+    with opened(tmp_path / "s", keep_us=2 * HOUR) as engine:
         assert engine.status().kept_from_us == START + 3 * HOUR
         assert engine.append(hourly(3)) == 0
         assert engine.status().events == 2
     (tmp_path / "s" / "kept").write_text("damaged")
     with opened(tmp_path / "s") as engine:
         assert engine.status().kept_from_us == START + 3 * HOUR, "the oldest segment begins there"
+        assert [problem.segment for problem in engine.problems] == ["kept"]
+
+
+def test_wider_limits_take_again_what_was_let_go_of(tmp_path: Path) -> None:
+    """Others may have it; but that it was let go of is said."""
+    folder, events = tmp_path / "s", hourly(5)
+    with opened(folder, keep_us=2 * HOUR) as engine:
+        engine.append(events)
+        engine.expire(START + 5 * HOUR)
+        assert engine.takes_from_us == START + 3 * HOUR
+    with opened(folder, keep_us=HOUR) as engine:
+        assert engine.append(events) == 0
+    with opened(folder, keep_us=4 * HOUR) as engine:
+        assert engine.status().kept_from_us == START + 3 * HOUR
+        assert engine.takes_from_us == START + HOUR
+        assert engine.append(events) == 2
+        assert read(engine) == events[1:]
+    with opened(folder, keep_us=4 * HOUR) as engine:
+        assert read(engine) == events[1:], "it is not taken for what was to go"
+        assert engine.expire(START + 6 * HOUR) == START + 2 * HOUR
+        assert engine.append(events) == 0, "now it is too old again"
+        assert engine.status().kept_from_us == START + 3 * HOUR
+        assert read(engine) == events[2:]
+        assert engine.expire(START + 8 * HOUR) == START + 4 * HOUR
+        assert engine.status().kept_from_us == START + 4 * HOUR
+    with opened(folder) as engine:
+        assert engine.takes_from_us == 0
+        assert engine.append(events) == 4
+
+
+def test_wider_limits_of_size_or_number(tmp_path: Path) -> None:
+    with opened(tmp_path / "s", events_max=800, keep_us=9 * HOUR) as engine:
+        for seq in range(0, 1600, 10):
+            engine.append([event(n) for n in range(seq, seq + 10)])
+        assert engine.expire(START + HOUR) is not None
+        assert engine.append([event(0)]) == 0
+    with opened(tmp_path / "s", events_max=800, keep_us=9 * HOUR) as engine:
+        assert engine.append([event(0)]) == 0
+    with opened(tmp_path / "s", events_max=900, keep_us=9 * HOUR) as engine:
+        assert engine.takes_from_us == START - 8 * HOUR
+        assert engine.append([event(n) for n in range(1600)]) > 800
+        assert engine.expire(START + HOUR) is not None
+        assert engine.append([event(0)]) == 0, "it does not go round and round"
+        assert engine.status().events <= 900
+
+
+def test_a_look_with_wider_limits_changes_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path / "s", keep_us=2 * HOUR) as engine:
+        engine.append(hourly(5))
+        engine.expire(START + 5 * HOUR)
+    before = (tmp_path / "s" / "kept").read_bytes()
+    with opened(tmp_path / "s") as engine:
+        assert engine.verify().ok
+    assert (tmp_path / "s" / "kept").read_bytes() == before
+    (tmp_path / "s" / "kept").write_bytes(before.replace(b"1", b"2", 1))
+    with opened(tmp_path / "s") as engine:
         assert [problem.segment for problem in engine.problems] == ["kept"]
 
 
@@ -253,6 +310,77 @@ def test_readers_miss_nothing_while_segments_roll(tmp_path: Path) -> None:
             assert all_pages(engine, ALL, 0, 25) == events
         thread.join()
         assert errors == []
+
+
+def test_what_is_in_both_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a segment goes to the cold tier it is in both, or some of its topics are."""
+    events = [event(n, f"{'abc'[n % 3]}/{n % 2}", at=START + n // 2 * 10 * MINUTE) for n in range(72)]
+    with tiered(tmp_path) as engine:
+        engine.append(events)
+        checked = 0
+
+        def check() -> None:
+            nonlocal checked
+            checked += 1
+            for width in (1, 7 * SECOND, 10 * SECOND, HOUR, 7 * HOUR):
+                for topics, since, until in (("#", 0, START + 10 * HOUR), ("a/+", START + MINUTE, START + 3 * HOUR)):
+                    assert engine.survey(topics, since, until, width) == sums(events, topics, since, until, width)
+            for events_max in (1, 7, 100):
+                assert all_pages(engine, ALL, 0, events_max) == events
+            assert all_pages(engine, Query(Filter("#"), last=50), 0, 7) == events[-50:]
+
+        write = ColdTier.write
+
+        def watched(self: ColdTier, start_us: int, end_us: int, given: Iterable[Event]) -> int:
+            some = list(given)
+            write(self, start_us, end_us, [one for one in some if one.topic == "a/0"])
+            check()
+            write(self, start_us, end_us, some[::2])
+            check()
+            kept = write(self, start_us, end_us, some)
+            check()
+            return kept
+
+        monkeypatch.setattr(ColdTier, "write", watched)
+        assert engine.roll(START + 4 * HOUR) == 24
+        check()
+        assert checked == 7
+
+
+def test_verify_looks_at_the_cold_tier_too(tmp_path: Path) -> None:
+    events = [event(n, f"t/{n}", at=START + n * 10 * MINUTE, payload=bytes([n]) * 500) for n in range(36)]
+    with tiered(tmp_path) as engine:
+        engine.append(events)
+        engine.roll(START + 6 * HOUR)
+        told: list[tuple[int, int]] = []
+        report = engine.verify(lambda done, of: told.append((done, of)))
+        assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+        assert (report.ok, report.segments, report.events, report.cold_events) == (True, 2, 12, 24)
+        assert engine.problems == ()
+    file = min((tmp_path / "cold").rglob("*.parquet"))
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with tiered(tmp_path) as engine:
+        report = engine.verify()
+        assert [problem.segment for problem in report.problems] == ["cold"]
+        assert file.name in report.problems[0].why
+        assert report.events == 12
+        assert report.cold_events < 24
+        assert engine.problems == report.problems
+
+
+def test_a_cold_tier_out_of_reach_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tiered(tmp_path) as engine:
+        engine.append(hourly(5))
+
+        def read(self: ColdTier, *given: object) -> Page:
+            raise ColdError("the cold tier is away; bring it back")
+
+        monkeypatch.setattr(ColdTier, "read", read)
+        report = engine.verify()
+        assert [problem.why for problem in report.problems] == ["the cold tier is away; bring it back"]
+        assert report.events == 5
 
 
 def test_a_place_without_a_name_is_no_cold_tier(tmp_path: Path) -> None:

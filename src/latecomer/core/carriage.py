@@ -35,13 +35,13 @@ class Carriage:
     serve: Callable[[Request], None] = field(init=False)
     """To the store of this broker."""
     credited: Callable[[Credit], None] = field(init=False)
-    taken: Callable[[Response], None] = field(init=False)
-    """To who asked at this broker."""
-    ended: Callable[[ResponseEnd], None] = field(init=False)
+    taken: Callable[[Response, BrokerId], None] = field(init=False)
+    """To who asked at this broker; from which side it came."""
+    ended: Callable[[ResponseEnd, BrokerId], None] = field(init=False)
 
     def on_request(self, peer: BrokerId, frame: Request) -> None:
         if self._current(peer) and self._believes(peer, frame):
-            self.forward(frame, peer, 0)
+            self.forward(frame, self.way(frame, peer), peer)
 
     def _current(self, peer: BrokerId) -> bool:
         """Whether a neighbour's word belongs to our tree: on a link that is not in it, it comes late from another."""
@@ -62,18 +62,18 @@ class Carriage:
             self.neighbours.reject(peer, f"bad route of request {frame.id}: {problem}")
         return not problem
 
-    def forward(self, request: Request, came_from: BrokerId | None, attempt: int) -> None:
-        """To the next broker on the way to the nearest store, or into our own."""
+    def way(self, request: Request, came_from: BrokerId | None = None, attempt: int = 0) -> BrokerId | None:
+        """Where a request goes next, to the nearest store or to the one it names: a neighbour, or `SELF`."""
+        if not request.store:
+            return self.advertisements.way(request.topics, came_from, attempt)
+        if request.store == self.broker:
+            return SELF
         tree = self.interest.tree
         assert tree is not None
-        way: BrokerId | None
-        if request.store:
-            if request.store == self.broker:
-                way = SELF
-            else:
-                way = tree.next_hop(self.broker, request.store) if request.store in tree.parent else None
-        else:
-            way = self.advertisements.way(request.topics, came_from, attempt)
+        return tree.next_hop(self.broker, request.store) if request.store in tree.parent else None
+
+    def forward(self, request: Request, way: BrokerId | None, came_from: BrokerId | None = None) -> None:
+        """To the next broker, or into our own store."""
         if way == SELF:
             self.serve(request)
         elif way is None or way == came_from or len(request.path) >= PATH_MAX:
@@ -96,15 +96,15 @@ class Carriage:
                 ),
             )
 
-    def respond(self, frame: Response | ResponseEnd) -> None:
+    def respond(self, frame: Response | ResponseEnd, came_from: BrokerId = SELF) -> None:
         """Send an answer on its recorded path; without one, it is our own."""
         if frame.path:
             self.neighbours.send(frame.path[-1], frame)
         elif type(frame) is Response:
-            self.taken(frame)
+            self.taken(frame, came_from)
         else:
             assert type(frame) is ResponseEnd
-            self.ended(frame)
+            self.ended(frame, came_from)
 
     def on_response(self, peer: BrokerId, frame: Response | ResponseEnd) -> None:
         if not self._current(peer):
@@ -121,7 +121,7 @@ class Carriage:
         ):
             self.neighbours.reject(peer, f"bad route of an answer to request {frame.id}")
             return
-        self.respond(_shortened(frame))
+        self.respond(_shortened(frame), peer)
 
     def credit(self, frame: Credit) -> None:
         if frame.store == self.broker:

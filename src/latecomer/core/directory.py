@@ -11,6 +11,9 @@ from latecomer.core.orders import Orders
 from latecomer.messages.link import Keeping
 from latecomer.model.ids import BrokerId, Instant
 
+TOPICS_MAX = 1000
+"""Topic classes of one store."""
+
 
 @dataclass(slots=True)
 class Directory:
@@ -35,8 +38,10 @@ class Directory:
     def on_keeping(self, peer: BrokerId, word: Keeping) -> None:
         known = self.words.get(word.broker)
         if word.broker == self.broker:
-            if word.boot < self.orders.boot and self.said is None:
-                self.speak((), 0, filling=False)  # what we said in an earlier life is no longer true
+            self._correct(word)
+            return
+        if len(word.topics) > TOPICS_MAX:
+            self.neighbours.reject(peer, f"it tells of a store of {len(word.topics)} topic classes")
             return
         if known is not None and (word.boot, word.number) <= (known.boot, known.number):
             return
@@ -48,6 +53,16 @@ class Directory:
             if other != peer:
                 self.neighbours.send(other, word)
 
+    def _correct(self, word: Keeping) -> None:
+        """What others have heard of us is of an earlier life, or made up."""
+        said = self.said
+        if said is None:
+            if word.boot <= self.orders.boot:
+                self.speak((), 0, filling=False)
+        elif word.boot == said.boot and word.number > said.number:
+            self.said = msgspec.structs.replace(said, number=word.number + 1)
+            self._tell(self.said)
+
     def speak(self, topics: tuple[str, ...], since_us: Instant, filling: bool) -> None:
         """Tell everybody, if there is news."""
         before = self.said
@@ -56,6 +71,9 @@ class Directory:
         if before is not None and msgspec.structs.replace(before, number=number) == word:
             return
         self.said = word
+        self._tell(word)
+
+    def _tell(self, word: Keeping) -> None:
         for peer in self.neighbours.up():
             self.neighbours.send(peer, word)
 

@@ -27,6 +27,7 @@ from latecomer.core.inputs import Requested
 from latecomer.core.interest import Interest
 from latecomer.core.orders import Orders
 from latecomer.core.retained import with_expiry
+from latecomer.core.table import SELF
 from latecomer.messages.link import Credit, Request, RequestId, Response, ResponseEnd
 from latecomer.model.event import Event
 from latecomer.model.history import Key, Outcome, Query, key_of
@@ -54,6 +55,8 @@ class Part:
 
     id: RequestId
     topics: str
+    way: BrokerId | None = None
+    """The neighbour that was asked, or `SELF`."""
     waiting: deque[tuple[Key, Event]] = field(default_factory=deque)
     """Events that came and were not handed on."""
     place: Key | None = None
@@ -218,11 +221,9 @@ class Retrieval:
         for part in list(inquiry.parts):
             if part.id not in self.parts:
                 return  # one before it has failed at once
-            self.carriage.forward(
-                Request(part.id, (), part.topics, query, inquiry.user, inquiry.client, WINDOW, inquiry.store),
-                None,
-                inquiry.attempts,
-            )
+            request = Request(part.id, (), part.topics, query, inquiry.user, inquiry.client, WINDOW, inquiry.store)
+            part.way = self.carriage.way(request, attempt=inquiry.attempts)
+            self.carriage.forward(request, part.way)
         self._watch(inquiry)
 
     def _nobody(self, inquiry: Inquiry) -> None:
@@ -322,14 +323,28 @@ class Retrieval:
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
-    def on_response(self, frame: Response) -> None:
-        """A response to a request of this broker."""
+    def _asked(self, frame: Response | ResponseEnd, came_from: BrokerId) -> tuple[Inquiry, Part] | None:
+        """What an answer belongs to. One from another side than the request went to is made up (bad input 24)."""
         inquiry = self.parts.get(frame.id)
         if inquiry is None:
+            return None
+        part = next(part for part in inquiry.parts if part.id == frame.id)
+        if came_from != SELF and part.way != came_from:
+            self.carriage.neighbours.reject(came_from, f"it answers request {frame.id}, which it was not asked")
+            return None
+        if part.store and part.store != frame.store:
+            self._failed(inquiry, f"{frame.store} answers in place of {part.store}")
+            return None
+        return inquiry, part
+
+    def on_response(self, frame: Response, came_from: BrokerId) -> None:
+        """A response to a request of this broker."""
+        asked = self._asked(frame, came_from)
+        if asked is None:
             if self.interest.ready:
                 self.carriage.credit(Credit(frame.id, frame.store, 0))
             return
-        part = next(part for part in inquiry.parts if part.id == frame.id)
+        inquiry, part = asked
         part.received += 1
         if part.received > part.credit or part.done:
             self._failed(inquiry, f"{frame.store} sends more than it was asked for")
@@ -348,11 +363,11 @@ class Retrieval:
         part.responses.append(len(part.waiting) - before)
         self._hand_on(inquiry)
 
-    def on_end(self, frame: ResponseEnd) -> None:
-        inquiry = self.parts.get(frame.id)
-        if inquiry is None:
+    def on_end(self, frame: ResponseEnd, came_from: BrokerId) -> None:
+        asked = self._asked(frame, came_from)
+        if asked is None:
             return
-        part = next(part for part in inquiry.parts if part.id == frame.id)
+        inquiry, part = asked
         if not frame.final:
             self._failed(inquiry, frame.problem)
             return

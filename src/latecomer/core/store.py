@@ -40,8 +40,10 @@ REPLICA = "\0replica"
 """In whose name one store asks another: it may have everything."""
 RESPONSE_BYTES = 131_072
 """Of events in one response."""
-STREAMS_MAX, WAITING_MAX = 1024, 16_384
-"""Answers that a store gives at the same time; others that wait."""
+STREAMS_MAX = 16_384
+"""Answers that a store has under way; most of them wait for who reads them."""
+LOOKUPS_MAX = 8
+"""Pages that are looked up at the same time; then it is the turn of another answer."""
 CREDIT_MAX = 64
 """Responses under way, whatever the asking broker says (bad input 24)."""
 ALIVE_US = 10_000_000
@@ -100,7 +102,11 @@ class Store:
     streams: dict[RequestId, Stream] = field(default_factory=dict)
     waiting: dict[RequestId, Stream] = field(default_factory=dict)
     """Asked, and not begun."""
+    hungry: dict[RequestId, Stream] = field(default_factory=dict)
+    """Those with credit whose next page is not looked up yet, in turn."""
     lookups: dict[int, Stream] = field(default_factory=dict)
+    under_way: int = 0
+    """Lookups that the driver has not answered; some may concern nobody any more."""
     token: int = 0
     alive_due: Instant | None = None
     alive_us: int = 0
@@ -273,8 +279,8 @@ class Store:
             self._end(stream, f"{self.broker} does not keep {request.topics}"[:PROBLEM_MAX])
         elif not self._permits(stream):
             self._end(stream)  # bad input 16: no hint of what there is
-        elif len(self.waiting) >= WAITING_MAX:
-            self._end(stream, "too many requests wait")
+        elif len(self.waiting) + len(self.streams) >= STREAMS_MAX:
+            self._end(stream, "too many requests")
         else:
             self.waiting[stream.id] = stream
             self.begin_waiting()
@@ -292,8 +298,6 @@ class Store:
     def begin_waiting(self) -> None:
         """Begin the answers that need wait no longer."""
         for stream in list(self.waiting.values()):
-            if len(self.streams) >= STREAMS_MAX:
-                return
             if stream.client == REPLICA or self.settled():
                 del self.waiting[stream.id]
                 self.streams[stream.id] = stream
@@ -305,24 +309,34 @@ class Store:
             return
         if frame.credit == 0:
             self._drop(stream)
-            self.begin_waiting()
             return
         stream.credit = max(stream.credit, min(frame.credit, stream.sent + CREDIT_MAX))
         if frame.id in self.streams:
             self._look(stream)
 
     def _look(self, stream: Stream) -> None:
-        if stream.looking or stream.sent >= stream.credit:
-            return
-        self.token += 1
-        stream.looking = self.token
-        self.lookups[self.token] = stream
-        self.orders.effects.append(Lookup(self.token, stream.query, self.settings.response_events, RESPONSE_BYTES))
+        if not stream.looking and stream.sent < stream.credit:
+            self.hungry[stream.id] = stream
+            self._feed()
+
+    def _feed(self) -> None:
+        """Look up pages, for one answer after the other."""
+        while self.hungry and self.under_way < LOOKUPS_MAX:
+            stream = self.hungry.pop(next(iter(self.hungry)))
+            self.token += 1
+            self.under_way += 1
+            stream.looking = self.token
+            self.lookups[self.token] = stream
+            self.orders.effects.append(Lookup(self.token, stream.query, self.settings.response_events, RESPONSE_BYTES))
 
     def on_found(self, fact: Found) -> None:
+        self.under_way -= 1
         stream = self.lookups.pop(fact.token, None)
-        if stream is None or self.streams.get(stream.id) is not stream:
-            return
+        if stream is not None and self.streams.get(stream.id) is stream:
+            self._found(stream, fact)
+        self._feed()
+
+    def _found(self, stream: Stream, fact: Found) -> None:
         if fact.problem:
             self._end(stream, fact.problem[:PROBLEM_MAX])
             return
@@ -367,8 +381,6 @@ class Store:
                 detail=problem,
             )
         self.respond(ResponseEnd(stream.id, stream.path, self.broker, hops, from_us, not problem, problem, final))
-        if self.waiting:
-            self.begin_waiting()
 
     def completeness(self, topics: str, query: Query) -> tuple[int, str]:
         """From when on an answer has everything, and what is missing in it, in words."""
@@ -388,6 +400,7 @@ class Store:
     def _drop(self, stream: Stream) -> None:
         self.streams.pop(stream.id, None)
         self.waiting.pop(stream.id, None)
+        self.hungry.pop(stream.id, None)
         if stream.looking:
             self.lookups.pop(stream.looking, None)
 
@@ -400,6 +413,7 @@ class Store:
         """Whoever asked will ask again, in another tree."""
         self.streams.clear()
         self.waiting.clear()
+        self.hungry.clear()
         self.lookups.clear()
 
 

@@ -76,6 +76,11 @@ def is_damage(error: BaseException) -> bool:
     return code & 0xFF in DAMAGE and not is_busy(error)
 
 
+def is_unreadable(error: BaseException) -> bool:
+    """The same of a file of which it is not known yet that it has our tables: what we ask of one is never wrong."""
+    return is_damage(error) or (isinstance(error, sqlite3.Error) and code_of(error) & 0xFF == sqlite3.SQLITE_ERROR)
+
+
 def is_busy(error: BaseException) -> bool:
     """Too many files are open. SQLite does not tell why it cannot open one, so it is looked at how many can be."""
     if isinstance(error, OSError):

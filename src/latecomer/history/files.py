@@ -55,7 +55,10 @@ class SqliteConnection:
         )
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        return self._connection.execute(sql, values).fetchall()
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except UnicodeDecodeError as error:  # what SQLite says of a damaged schema has the damage in it
+            raise sqlite3.DatabaseError(f"it has a text that is none: {error}") from error
 
     def close(self) -> None:
         self._connection.close()

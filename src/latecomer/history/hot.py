@@ -18,7 +18,16 @@ from threading import RLock
 
 from latecomer.history import repair
 from latecomer.history.digest import BUCKET_US
-from latecomer.history.errors import Problem, StoreBusy, StoreFailed, StoreFull, code_of, is_busy, is_damage, is_full
+from latecomer.history.errors import (
+    Problem,
+    StoreBusy,
+    StoreFailed,
+    StoreFull,
+    is_busy,
+    is_damage,
+    is_full,
+    is_unreadable,
+)
 from latecomer.history.files import (
     COMPANIONS,
     KEPT,
@@ -63,7 +72,7 @@ class Hot:
     pool: Pool
     segments: tuple[Segment, ...] = ()
     """By time."""
-    kept: Kept = Kept()
+    kept: Kept = field(default_factory=Kept)
     takes_from_us: int = 0
     """What was published before this is not taken."""
     problems: list[Problem] = field(default_factory=list)
@@ -85,8 +94,7 @@ class Hot:
             try:
                 self._load(segment)
             except sqlite3.DatabaseError as error:
-                # What we ask of a sound file is never an error of ours.
-                if not is_damage(error) and code_of(error) & 0xFF != sqlite3.SQLITE_ERROR:
+                if not is_unreadable(error):
                     raise
                 if not repair.rebuild(self, segment, str(error)):
                     continue

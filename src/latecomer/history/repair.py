@@ -19,7 +19,7 @@ from zlib import crc32
 import msgspec
 
 from latecomer.history.digest import BUCKET_US, digest_of
-from latecomer.history.errors import Problem, is_busy, is_damage
+from latecomer.history.errors import Problem, is_busy, is_damage, is_unreadable
 from latecomer.history.files import COMPANIONS, Connection, Row, let_go, size_of, tidy
 from latecomer.history.pool import settle, whole
 from latecomer.history.salvage import bodies
@@ -255,7 +255,7 @@ def _readable(connection: Connection, rows_max: int) -> Iterator[Row]:
             low = following
         return
     except sqlite3.DatabaseError as error:
-        if not is_damage(error):
+        if not is_unreadable(error):
             raise
     try:
         high = 2**63 - 1
@@ -266,7 +266,7 @@ def _readable(connection: Connection, rows_max: int) -> Iterator[Row]:
             yield from rows
             high = following
     except sqlite3.DatabaseError as error:
-        if not is_damage(error):
+        if not is_unreadable(error):
             raise
     for number in range(low + 1, min(high, rows_max)):
         with suppress(sqlite3.DatabaseError):

@@ -29,7 +29,7 @@ from latecomer.model.event import Event
 APPLICATION = 0x4C617465
 """`PRAGMA application_id`: "Late"."""
 SCHEMA_VERSION = 1
-CREATE = (
+SCHEMA = (
     "CREATE TABLE event (at INTEGER NOT NULL, origin TEXT NOT NULL, epoch INTEGER NOT NULL, seq INTEGER NOT NULL,"
     " topic INTEGER NOT NULL, crc INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE (at, origin, epoch, seq))",
     "CREATE INDEX event_topic ON event (topic, at, origin, epoch, seq)",
@@ -40,6 +40,9 @@ CREATE = (
     " high INTEGER NOT NULL, PRIMARY KEY (start, topic)) WITHOUT ROWID",
     "CREATE TABLE extent (start_us INTEGER NOT NULL, end_us INTEGER NOT NULL)",
     "CREATE TABLE quarantine (at, origin, epoch, seq, topic, crc, body, why TEXT)",
+)
+CREATE = (
+    *SCHEMA,
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
@@ -124,6 +127,9 @@ class Segment:
             raise sqlite3.DatabaseError("its head does not say that it is of Latecomer")
         if version != SCHEMA_VERSION:
             raise sqlite3.DatabaseError(f"its head says format {version}, which other segments have not")
+        schema = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
+        if [sql for (sql,) in schema] != list(SCHEMA):
+            raise sqlite3.DatabaseError("its tables are not those of a segment")
         extent, totals = connection.execute(EXTENT), connection.execute(TOTALS)[0]
         if not _is_extent(extent) or any(type(total) is not int for total in totals):
             raise sqlite3.DatabaseError("it does not say of which time it is, or what is in it")

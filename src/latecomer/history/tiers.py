@@ -16,6 +16,7 @@ import msgspec
 from latecomer.history import sums
 from latecomer.history.cold_errors import ColdError
 from latecomer.history.digest import BUCKET_US, MODULUS, digest_of
+from latecomer.history.errors import Repaired
 from latecomer.history.hot import Hot
 from latecomer.history.lookup import LAST_SCAN_MAX, Lookup, just_after, just_before, range_of
 from latecomer.history.segment import OVERHEAD_BYTES, Place, place_of
@@ -124,7 +125,10 @@ def _single(hot: Hot, cold: ColdTier, topics: str, at_us: int) -> tuple[Slice, .
     low, high = range_of(query)
     found: list[Slice] = []
     while True:
-        page = tiers.page(low, high, PAGE_EVENTS, PAGE_BYTES)
+        try:
+            page = tiers.page(low, high, PAGE_EVENTS, PAGE_BYTES)
+        except Repaired:
+            continue
         found += [Slice(at_us, 1, digest_of(event.id)) for event in page.events]
         if page.next is None:
             return tuple(found)

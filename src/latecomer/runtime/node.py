@@ -91,6 +91,7 @@ def session_limits(limits: Limits) -> SessionLimits:
         topic_levels=limits.topic_levels,
         topic_bytes=limits.topic_bytes,
         subscriptions_per_client=limits.subscriptions_per_client,
+        recalls_per_client=limits.recalls_per_client,
         wildcards_per_filter=limits.wildcards_per_filter,
         receive_maximum=limits.receive_maximum,
         topic_alias_maximum=limits.topic_alias_max,

@@ -192,6 +192,8 @@ class Limits(Section, frozen=True):
     """Bytes of a topic or topic filter."""
     subscriptions_per_client: Count = 1000
     """Subscriptions of one session."""
+    recalls_per_client: Count = 16
+    """Histories that one session may have under way."""
     wildcards_per_filter: Amount = 8
     """`+` in one topic filter."""
     receive_maximum: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = 1024

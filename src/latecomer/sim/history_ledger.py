@@ -348,7 +348,9 @@ class HistoryLedger:
         since = max(0, episode.marked_at - stretch.ago_us) if stretch.ago_us else stretch.since_us
         since = max(since, marker.from_us)
         history = {arrival.token: None for arrival in episode.history()}
-        if stretch.last and (marker.events >= stretch.last or self._mortal(episode.wish.filter)):
+        if stretch.last and (marker.events > stretch.last or episode.client.pipe is not episode.pipe):
+            since = max(since, episode.first_asked)  # which were the last is seen only when a store is asked
+        elif stretch.last and (marker.events == stretch.last or self._mortal(episode.wish.filter)):
             known = [self.events[token].values() for token in history if token in self.events]
             first = min((max(event.published_us for event in events) for events in known), default=0)
             since = max(since, first + 1)

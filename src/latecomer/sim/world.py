@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -51,6 +50,7 @@ from latecomer.model.record import Record
 from latecomer.model.topology import Topology
 from latecomer.sim.disk import Disk
 from latecomer.sim.network import JitterShape, Way, Wire, draw_jitter
+from latecomer.sim.node import Node
 from latecomer.sim.sides import ClientSide, Sockets
 from latecomer.sim.store import SimStore
 
@@ -67,33 +67,6 @@ class Observer(Protocol):
     def noted(self, record: Record) -> None: ...
     def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None: ...
     def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None: ...
-
-
-@dataclass(slots=True)
-class Node:
-    """A place where a broker runs, or lies dead beside its disk."""
-
-    id: BrokerId
-    neighbours: dict[BrokerId, int]
-    disk: Disk = field(default_factory=Disk)
-    core: Broker | None = None
-    boot: int = 0
-    timer: Instant | None = None
-    paused_until: Instant = 0
-    inbox: deque[Input] = field(default_factory=deque)
-    """What came while it was paused."""
-    step_us: int = 0
-    """How long it takes over each step: a slow broker."""
-    disk_us: int = 0
-    writing: bool = False
-    under_way: list[Write] = field(default_factory=list)
-    """What is being written."""
-    held: deque[Effect] = field(default_factory=deque)
-    """Effects that wait for the disk."""
-    topics: tuple[str, ...] = ()
-    """What its operator wants it to keep."""
-    reads: int = 0
-    """Questions to its store that have not been answered."""
 
 
 class World:

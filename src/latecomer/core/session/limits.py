@@ -17,6 +17,8 @@ class SessionLimits(msgspec.Struct, frozen=True):
     topic_levels: int = 128
     topic_bytes: int = 1024
     subscriptions_per_client: int = 1000
+    recalls_per_client: int = 16
+    """Histories that one client may have under way."""
     wildcards_per_filter: int = 8
     receive_maximum: int = 1024
     topic_alias_maximum: int = 64

@@ -11,6 +11,7 @@ messages.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -22,7 +23,7 @@ from latecomer.core.retained import RetainedMessages
 from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.limits import Access, SessionLimits
 from latecomer.core.session.recall import Recalls
-from latecomer.core.session.state import Grade, Refusal, Session, Subscription
+from latecomer.core.session.state import HISTORY_END, Grade, Refusal, Session, Subscription
 from latecomer.core.shares import Shares
 from latecomer.messages.mqtt import (
     NONE,
@@ -89,6 +90,7 @@ class Subscribing:
             try:
                 subscription, options = self._read(session, request, packet.properties)
                 self._permit(session, subscription, options)
+                self._permit_recall(session, subscription, options, asked)
             except Refusal as refusal:
                 reasons.append(refusal.reason)
                 if len(problems) < 10:
@@ -261,6 +263,20 @@ class Subscribing:
             raise Refusal(
                 Reason.QUOTA_EXCEEDED, f"a client has at most {self.limits.subscriptions_per_client} subscriptions"
             )
+
+    def _permit_recall(
+        self, session: Session, subscription: Subscription, options: Options | None, asked: Mapping[str, Options | None]
+    ) -> None:
+        """Bad input 8, for the past: each history under way costs buffers at the store, here and on the way."""
+        if options is None:
+            return
+        under_way = {text for text, others in asked.items() if others is not None}
+        if session.past is not None:
+            under_way.update(recall.text for recall in session.past.running())
+        limit = self.limits.recalls_per_client
+        if subscription.text not in under_way and len(under_way) >= limit:
+            problem = f"a client has at most {limit} histories under way: wait for {HISTORY_END}"
+            raise Refusal(Reason.QUOTA_EXCEEDED, problem)
 
     # -- the tables --------------------------------------------------------------------------------------------------
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from latecomer.core.inputs import Found
 from latecomer.core.store import LOOKUPS_MAX
 from latecomer.model.history import Page, key_of
-from tests.unit.store_hand import ends, lookups, past, query, request
-from tests.unit.test_core_store import store
+from tests.unit.store_hand import ends, past, query, request
+from tests.unit.test_core_store import lookups, store
 
 
 def test_too_many_answers_at_once_take_turns() -> None:

@@ -56,7 +56,8 @@ class Rogue:
         self.node = Node(loads(text))
         await self.node.start()
         carriage = self.node.core.history.carriage
-        carriage.taken, carriage.ended = self.answers.append, self.ends.append
+        carriage.taken = lambda frame, _: self.answers.append(frame)
+        carriage.ended = lambda frame, _: self.ends.append(frame)
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -79,6 +80,10 @@ class Rogue:
 
         self.do(send)
 
+    def repent(self) -> None:
+        """Begin a new session: what was said is not said again."""
+        self.do(lambda: self.node.core.neighbours.reject(self.victim, "it was all lies"))
+
     def join(self, brokers: int) -> None:
         """Wait until it is a member of a tree of so many."""
         interest = self.node.core.interest
@@ -87,6 +92,12 @@ class Rogue:
             return interest.ready and interest.tree is not None and len(interest.tree.parent) == brokers
 
         settled(lambda: self.do(member), f"{self.name} is one of {brokers}")
+
+        def heard() -> bool:  # what is said before the other end has that tree is said in vain
+            self.say(self.request("nobody/keeps/this"))
+            return bool(self.ends)
+
+        settled(heard, f"{self.victim} listens to {self.name}")
 
     def request(self, topics: str, path: tuple[str, ...] | None = None, *, asker: str = "", credit: int = 1) -> Request:
         """A request of its own, or one that looks like somebody else's."""

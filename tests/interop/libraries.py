@@ -159,10 +159,14 @@ class Library:
 
     def subscribe(
         self, seat: Seat, *topics: str, qos: int = 0, client_id: str = "", keep: bool = False, will: Any = None,
-        fence: str = "",
+        fence: str = "", asking: Pairs = (),
     ) -> Listener:  # fmt: skip
+        """`asking` are user properties of the SUBSCRIBE; they would be those of the fence as well, so there is none."""
         fence = fence or FENCE + uuid4().hex
-        order = {"do": "subscribe", "topics": [*topics, fence], "qos": qos, "will": will, "keep": keep}
+        order: dict[str, Any] = {"do": "subscribe", "topics": list(topics), "qos": qos, "will": will, "keep": keep}
+        order["user"] = [list(pair) for pair in asking]
+        if not asking:
+            order["topics"].append(fence)
         if client_id:
             order["id"] = client_id
         return Listener(self.command(seat, self._order(seat, order)), fence, self.read)
@@ -215,6 +219,8 @@ class Mosquitto(Library):
             return words
         for topic in order["topics"]:
             words += ["-t", topic]
+        for name, value in order["user"]:
+            words += ["-D", "subscribe", "user-property", name, value]
         if order["keep"]:
             words += ["-c", *(["-x", "300"] if self.version == 5 else [])]
         if order["will"]:

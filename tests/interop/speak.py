@@ -87,7 +87,9 @@ def paho(order: Order) -> None:
             info = client.publish(order["topic"], payload, order["qos"], order["retain"], properties)
             info.wait_for_publish(10)
     else:
-        client.subscribe([(topic, order["qos"]) for topic in order["topics"]])
+        asking = {"UserProperty": order["user"]} if order["user"] else {}
+        properties = paho_properties(PacketTypes.SUBSCRIBE, order, **asking)
+        client.subscribe([(topic, order["qos"]) for topic in order["topics"]], properties=properties)
         sys.stdin.read()
     client.disconnect()
     client.loop_stop()
@@ -118,7 +120,9 @@ async def aiomqtt(order: Order) -> None:
                 properties = paho_properties(PacketTypes.PUBLISH, order, **user)
                 await client.publish(order["topic"], payload, order["qos"], order["retain"], properties)
             return
-        codes = await client.subscribe([(topic, order["qos"]) for topic in order["topics"]])
+        asking = {"UserProperty": order["user"]} if order["user"] else {}
+        properties = paho_properties(PacketTypes.SUBSCRIBE, order, **asking)
+        codes = await client.subscribe([(topic, order["qos"]) for topic in order["topics"]], properties=properties)
         say(ready=[getattr(code, "value", code) for code in codes])
 
         async def listen() -> None:
@@ -159,7 +163,8 @@ async def gmqtt(order: Order) -> None:
             client.publish(order["topic"], payload, qos=order["qos"], retain=order["retain"], **user)
         await asyncio.wait_for(client._persistent_storage.wait_empty(), 10)
     else:
-        client.subscribe([library.Subscription(topic, qos=order["qos"]) for topic in order["topics"]])
+        asking = {"user_property": [tuple(pair) for pair in order["user"]]} if order["user"] else {}
+        client.subscribe([library.Subscription(topic, qos=order["qos"]) for topic in order["topics"]], **asking)
         await end_of_input()
     await client.disconnect()
 

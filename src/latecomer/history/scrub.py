@@ -4,7 +4,7 @@ Theory of operation. A segment is walked in the order of its rows. Each row must
 its place in either index: a wrong bit in an inner page of an index hides rows, and who reads does not miss them. At
 the end the file, in the same view in which the last rows were read, must say as many rows, by the indexes and by its
 sums, as were walked. Weighted sums modulo a prime stand for the sums of every topic and 10 s, so that nothing is held
-in memory. Rows are only ever added, or moved out of the way; then the walk begins anew.
+in memory. Rows are only ever added, or moved out of the way; then the next round adds them up.
 
 What is found is looked at once more, as a whole (`verify`), before anything is repaired.
 """
@@ -37,17 +37,18 @@ ROWS = (
     " FROM event NOT INDEXED WHERE rowid > ? ORDER BY rowid LIMIT ?"
 )
 FOUND = (
-    "SELECT count(*) FROM event AS row NOT INDEXED CROSS JOIN event AS found INDEXED BY {} ON found.at = row.at"
-    " AND found.origin = row.origin AND found.epoch = row.epoch AND found.seq = row.seq AND found.rowid = row.rowid"
-    "{} WHERE row.rowid > ? AND row.rowid <= ?"
+    "SELECT sum(found.rowid = row.rowid) FROM event AS row NOT INDEXED CROSS JOIN event AS found INDEXED BY {}"
+    " ON found.at = row.at AND found.origin = row.origin AND found.epoch = row.epoch AND found.seq = row.seq{}"
+    " WHERE row.rowid > ? AND row.rowid <= ?"
 )
-"""How many of some rows an index leads to."""
+"""How many of some rows an index leads to. The number is not looked for but seen: in a damaged entry it can be another
+one than the one found."""
 INDEXES = {"sqlite_autoindex_event_1": "", "event_topic": " AND found.topic = row.topic"}
 """With what they have besides the key."""
 NAMES = (
-    "SELECT count(*) - (SELECT count(number) FROM topic NOT INDEXED) FROM topic AS row NOT INDEXED"
-    " CROSS JOIN topic AS found INDEXED BY sqlite_autoindex_topic_1 ON found.name = row.name"
-    " AND found.number = row.number"
+    "SELECT coalesce(sum(found.number = row.number), 0) - (SELECT count(number) FROM topic NOT INDEXED)"
+    " FROM topic AS row NOT INDEXED CROSS JOIN topic AS found INDEXED BY sqlite_autoindex_topic_1"
+    " ON found.name = row.name"
 )
 LENGTH = "SELECT coalesce(sum(at IS NOT NULL), 0) FROM event INDEXED BY {}"
 """Not count(*): SQLite would count by the index it likes best."""
@@ -81,9 +82,9 @@ class Walk:
         return cls(segment, segment.number, segment.moved)
 
     @property
-    def holds(self) -> bool:
-        """What was walked is still there, as it was."""
-        return (self.segment.number, self.segment.moved) == (self.number, self.moved)
+    def is_whole(self) -> bool:
+        """What was walked is all still there."""
+        return self.segment.moved == self.moved
 
     def count(self, row: Row) -> None:
         """Add a row to the weighted sums. Raises a `TypeError` if it has lost its type."""
@@ -124,7 +125,7 @@ class Scrub:
         """Walk over about so many rows; how many it were."""
         done, bytes_left = 0, CALL_BYTES
         with self._lock:
-            for _ in self.hot.segments:  # at most one round
+            for _ in range((self._walk is not None) + len(self.hot.segments)):  # at most one round, and what was begun
                 walk = self._next()
                 while walk is not None and done < budget_rows and bytes_left > 0:
                     rows = self._piece(walk, budget_rows - done)
@@ -140,7 +141,7 @@ class Scrub:
         """The walk that goes on or begins; None: there is nothing to walk through."""
         hot = self.hot
         if self._walk is not None and self._walk.segment in hot.segments:
-            if not self._walk.holds:
+            if self._walk.number != self._walk.segment.number:  # it was repaired: other rows
                 self._walk = Walk.through(self._walk.segment)
             return self._walk
         if not self._queue:
@@ -160,7 +161,7 @@ class Scrub:
         fit = PIECE_BYTES * segment.count // max(1, segment.bytes) + 1
         piece = _Piece(walk.last, max(1, min(rows_max, fit, PIECE_ROWS)), segment)
         rows = self.hot.read(segment, piece.look)
-        if segment not in self.hot.segments or not walk.holds:
+        if segment not in self.hot.segments or walk.number != segment.number:
             self._walk = None  # it was let go of, or repaired: there will be another round
             return rows
         wrong = piece.wrong
@@ -173,7 +174,8 @@ class Scrub:
             walk.last = rows[-1][-1]
         if piece.ends is not None:
             self._walk = None
-            wrong = wrong or walk.disagrees(piece.ends)
+            if not wrong and walk.is_whole and not piece.bad:
+                wrong = walk.disagrees(piece.ends)
         self._repair(segment, piece.bad, wrong)
         return rows
 

@@ -127,8 +127,8 @@ class Segment:
             raise sqlite3.DatabaseError("its head does not say that it is of Latecomer")
         if version != SCHEMA_VERSION:
             raise sqlite3.DatabaseError(f"its head says format {version}, which other segments have not")
-        schema = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
-        if [sql for (sql,) in schema] != list(SCHEMA):
+        schema = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+        if sorted(sql for (sql,) in schema) != sorted(SCHEMA):
             raise sqlite3.DatabaseError("its tables are not those of a segment")
         extent, totals = connection.execute(EXTENT), connection.execute(TOTALS)[0]
         if not _is_extent(extent) or any(type(total) is not int for total in totals):

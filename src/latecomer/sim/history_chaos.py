@@ -40,6 +40,8 @@ from latecomer.sim.world import World
 
 LIVENESS_US = 240 * SECOND_US
 """Stores have more patience with one another than brokers have."""
+STEPS_MAX = 60_000
+"""And within so many steps: whoever is busy for ever is not quiet either."""
 REPLICAS_US = 60 * SECOND_US
 """Stores that keep the same hold the same after this."""
 
@@ -196,10 +198,13 @@ class HistoryChaos(ClientFaults):
 
     def _quiet(self) -> bool:
         """Wait until nothing happens any more, but not for ever."""
-        world, end = self.world, self.world.now + LIVENESS_US
+        world, healed, steps = self.world, self.world.now, self.world.steps
         while not self.tables.quiet() or self.clients.pipes.coming():
-            if world.now >= end:
-                self.ledger.violate("liveness", f"not quiet {LIVENESS_US // SECOND_US} s after the last fault")
+            if world.now - healed >= LIVENESS_US or world.steps - steps >= STEPS_MAX:
+                after_s = (world.now - healed) // SECOND_US
+                self.ledger.violate(
+                    "liveness", f"not quiet {after_s} s and {world.steps - steps} steps after the last fault"
+                )
                 return False
             world.run(world.now + 100_000)
         return True

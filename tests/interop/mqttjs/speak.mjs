@@ -39,19 +39,19 @@ client.on("message", (topic, payload, packet) => {
 });
 
 client.on("connect", async (connack) => {
+  const properties = {};
+  if (order.user.length) {
+    properties.userProperties = {};
+    for (const [name, value] of order.user) (properties.userProperties[name] ??= []).push(value);
+  }
   if (order.do === "publish") {
-    const properties = {};
-    if (order.user.length) {
-      properties.userProperties = {};
-      for (const [name, value] of order.user) (properties.userProperties[name] ??= []).push(value);
-    }
     for (const payload of order.payloads) {
       await client.publishAsync(order.topic, payload, { qos: order.qos, retain: order.retain, properties });
     }
     await client.endAsync();
     return;
   }
-  const granted = await client.subscribeAsync(order.topics, { qos: order.qos });
+  const granted = await client.subscribeAsync(order.topics, { qos: order.qos, properties });
   say({ ready: granted.map((each) => each.qos), session: connack.sessionPresent });
   createInterface({ input: process.stdin }).on("close", () => client.end());
 });

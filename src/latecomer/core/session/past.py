@@ -130,8 +130,8 @@ class Recall:
     """Counts questions: answers to an earlier one mean nothing."""
     batches: deque[deque[Event]] = field(default_factory=deque)
     """What came and was not handed over."""
-    overdue: EventId | None = None
-    """Of an event before which others were found to be due."""
+    overdue: dict[Lane, Stamp] = field(default_factory=dict)
+    """In each lane, up to where it was looked whether held events are due before the next of history."""
     ended: Outcome | None = None
     """How this round ended."""
     changed: bool = True
@@ -183,6 +183,20 @@ def recall_of(text: str, row: RecallRow) -> Recall:
     recall.fetching, recall.missing = row.fetching, row.missing
     recall.outcome, recall.over_us, recall.changed = row.outcome, row.over_us, False
     return recall
+
+
+def together(recall: Recall, ended: Outcome) -> Outcome:
+    """The outcome of all rounds; what was kept for how long is known from the first."""
+    if recall.fetching is None:
+        return ended
+    before = recall.outcome
+    return Outcome(
+        tuple(dict.fromkeys(before.stores + ended.stores)),
+        max(before.hops, ended.hops),
+        before.from_us,
+        before.complete and ended.complete,
+        before.problem or ended.problem,
+    )
 
 
 @dataclass(slots=True)
@@ -269,13 +283,14 @@ class Past:
                 del self.lanes[lane]
         return item
 
-    def older(self, event: Event) -> list[Event]:
-        """Held events that stand before another one in its lane."""
+    def between(self, lane: Lane, after: Stamp, before: Stamp) -> list[Event]:
+        """Held events of a lane that stand between two others."""
         found = []
-        for number, stamp in self.lanes.get(lane_of(event), {}).items():
-            if stamp >= stamp_of(event):
+        for number, stamp in self.lanes.get(lane, {}).items():
+            if stamp >= before:
                 break
-            found.append(self.held[number].event)
+            if stamp > after:
+                found.append(self.held[number].event)
         return found
 
     # -- what was given ----------------------------------------------------------------------------------------------

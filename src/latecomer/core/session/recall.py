@@ -45,7 +45,19 @@ from latecomer.core.retrieval import Retrieval
 from latecomer.core.session.delivery import GRADES_MAX, Deliveries, grade_of
 from latecomer.core.session.holding import LOST, Holding, recalls_of, unasked
 from latecomer.core.session.limits import Access
-from latecomer.core.session.past import FIRST, Held, Past, Recall, RecallRow, joined, recall_of
+from latecomer.core.session.past import (
+    FIRST,
+    NEVER,
+    Held,
+    Past,
+    Recall,
+    RecallRow,
+    joined,
+    lane_of,
+    recall_of,
+    stamp_of,
+    together,
+)
 from latecomer.core.session.state import HISTORY_END, Grade, Parcel, Session, Subscription
 from latecomer.model.event import Event
 from latecomer.model.history import Key, Outcome, Query, key_of
@@ -223,6 +235,7 @@ class Recalls:
         assert past is not None
         recall.asked += 1
         number = recall.asked
+        recall.overdue.clear()
 
         def take(events: Sequence[Event]) -> None:
             if recall.asked == number:
@@ -309,11 +322,14 @@ class Recalls:
         """What a store received when it had already looked at its place (a clock was slow, or the way long) is missing
         in history, and is held: its turn is before the next one of its lane."""
         event = batch[0]
-        if not past.lanes or recall.overdue == event.id:
+        if not past.lanes:
             return
-        recall.overdue = event.id
-        older = [other for other in past.older(event) if self._belongs(session, past, recall, other)]
-        batch.extendleft(reversed(older))
+        lane, stamp = lane_of(event), stamp_of(event)
+        looked_at = recall.overdue.get(lane, NEVER)
+        if stamp > looked_at:
+            recall.overdue[lane] = stamp
+            older = past.between(lane, looked_at, stamp)
+            batch.extendleft(reversed([other for other in older if self._belongs(session, past, recall, other)]))
 
     def _belongs(self, session: Session, past: Past, recall: Recall, event: Event) -> bool:
         in_range = recall.lowest is not None and key_of(event) >= recall.lowest
@@ -378,7 +394,7 @@ class Recalls:
         assert ended is not None
         if recall.missing is None and not self.holding.has_room(session, past, *_marker_like(session, recall)):
             return False
-        recall.outcome = _together(recall, ended)
+        recall.outcome = together(recall, ended)
         recall.ended, recall.changed = None, True
         if recall.fetching is not None and not ended.stores:
             recall.missing, missing = None, recall.missing
@@ -477,17 +493,3 @@ def _marker_like(session: Session, recall: Recall) -> tuple[Event, int]:
     """What stands for a marker when room is looked for."""
     qos = session.subscriptions[recall.text].qos
     return Event(NOBODY, HISTORY_END, payload=bytes(256 + len(recall.text)), qos=qos), qos
-
-
-def _together(recall: Recall, ended: Outcome) -> Outcome:
-    """The outcome of all rounds; what was kept for how long is known from the first."""
-    if recall.fetching is None:
-        return ended
-    before = recall.outcome
-    return Outcome(
-        tuple(dict.fromkeys(before.stores + ended.stores)),
-        max(before.hops, ended.hops),
-        before.from_us,
-        before.complete and ended.complete,
-        before.problem or ended.problem,
-    )

@@ -172,19 +172,19 @@ def test_17_publishing_to_history(house: House, topic: str) -> None:
     bob, alice = house.join(**BOB), house.join(**ALICE)
     recalled(bob, "$history/last=1/public/#")
     for qos, answer in ((1, PUBACK), (2, PUBREC)):
-        with house.noticed("not_authorized", "you may not publish to this topic"):
+        with house.noticed("not_authorized"):
             bob.send(bob.publication(topic, b"forged", qos=qos, packet_id=77))
             bob.expect(answer, reason=FORBIDDEN, packet_id=77)
     with house.noticed("not_authorized", times=2):
         bob.send(bob.publication(topic, b"forged", retain=True))
         bob.ping()
         house.join(V311, **BOB).publish(topic, b"forged")
-    with house.noticed("not_authorized", "you may not have answers sent to this topic"):
+    with house.noticed("not_authorized"):
         answer_ = bob.publish("public/x", b"forged", properties=((P.RESPONSE_TOPIC, topic),))
         assert answer_ is not None
         assert answer_.reason == FORBIDDEN
     for version, reason in ((V5, FORBIDDEN), (V311, 5)):
-        with house.noticed("not_authorized", "will: you may not publish to this topic"):
+        with house.noticed("not_authorized"):
             assert house.knock(version, **BOB, will=Will(topic, b"forged"))[1].reason == reason
     nothing_came(bob)
     nothing_came(alice)

@@ -23,7 +23,7 @@ from latecomer.core.inputs import (
     Surveyed,
     Woken,
 )
-from latecomer.history import StoreFailed, StoreFull
+from latecomer.history import Problem, StoreFailed, StoreFull
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Page, Query, Slice, StoreStatus, key_of
@@ -54,6 +54,7 @@ class MemoryEngine:
         self.gate = threading.Event()
         self.gate.set()
         self.closed = False
+        self.problems: tuple[Problem, ...] = ()
         self.loop_thread = threading.get_ident()
 
     def _away(self) -> None:
@@ -86,6 +87,10 @@ class MemoryEngine:
 
     def roll(self, now_us: int) -> None:
         self._away()
+
+    def scrub(self) -> int:
+        self._away()
+        return 0
 
     def status(self) -> StoreStatus:
         return StoreStatus(events=len(self.events), kept_from_us=17)
@@ -353,3 +358,16 @@ def test_a_small_file_system_has_a_small_reserve(tmp_path: Path) -> None:
     found = os.statvfs(tmp_path)
     size = found.f_blocks * found.f_frsize
     assert usual_reserve(tmp_path) == min(128 * 1024 * 1024, size // 25)
+
+
+def test_damage_that_is_found_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(scene: Scene) -> None:
+        scene.engine.problems = (Problem("1.db", None, "a page is not what it was"),)
+        for _ in range(2):
+            scene.keeper._tidy()
+            await asyncio.sleep(0.02)
+            await scene.keeper.refresh()
+
+    scene = told(story)
+    assert len([line for line in caplog.messages if "a page is not what it was" in line]) == 1
+    assert scene.keeper.troubles == ("1 damaged places in the store: see the log, or latecomer store verify",)

@@ -1,9 +1,9 @@
 """The broker's store on disk: the engine of `latecomer.history`, kept away from the event loop.
 
 Theory of operation. Three threads, each for one thing: the *writer* appends, one batch at a time, as the driver hands
-them over; the *reader* answers lookups and surveys in the order in which they were asked; the *tidier* lets go of what
-is too old or too much, and moves what has become cold. What they find comes back to the event loop, as a call or as a
-fact for the core.
+them over; the *reader* answers lookups and surveys in the order in which they were asked; the *tidier* lets go of
+what is too old or too much, moves what has become cold, and reads through all of it, again and again, for damage.
+What they find comes back to the event loop, as a call or as a fact for the core.
 
 A full store. An append that finds no room is not kept, and the core is told from when on something is missing. What
 was refused first is tried again every second: when that succeeds there is room again.
@@ -22,7 +22,7 @@ from typing import Protocol, TypeVar
 
 from latecomer.core.effects import Lookup, Survey
 from latecomer.core.inputs import Found, Input, StoreBlocked, StoreTrimmed, Surveyed
-from latecomer.history import Engine, EngineSettings, StoreFailed, StoreFull
+from latecomer.history import Engine, EngineSettings, Problem, StoreFailed, StoreFull
 from latecomer.history.cold_errors import ColdError
 from latecomer.model.errors import SettingsError
 from latecomer.model.event import Event
@@ -47,6 +47,10 @@ log = logging.getLogger("latecomer")
 class Kept(Protocol):
     """What is asked of an engine; appends, reads and tidying come from three threads."""
 
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What was found damaged since it was opened."""
+
     def append(self, events: Sequence[Event]) -> int: ...
 
     def read(self, query: Query, now_us: Instant, events_max: int, bytes_max: int) -> Page: ...
@@ -56,6 +60,8 @@ class Kept(Protocol):
     def expire(self, now_us: Instant) -> Instant | None: ...
 
     def roll(self, now_us: Instant) -> object: ...
+
+    def scrub(self) -> int: ...
 
     def status(self) -> StoreStatus: ...
 
@@ -83,6 +89,8 @@ class Keeper:
         """Why nothing new is kept, if so."""
         self.tidy_problem = ""
         """Why nothing old is let go of, if so."""
+        self.damage: tuple[Problem, ...] = ()
+        """What was found damaged."""
         self._loop = asyncio.get_running_loop()
         self._writer = ThreadPoolExecutor(1, "store")
         self._reader = ThreadPoolExecutor(1, "history")
@@ -95,7 +103,7 @@ class Keeper:
         """Begin to tidy."""
         self._later("tidy", TIDY_S, self._tidy)
 
-    # -- what the driver orders ----------------------------------------------------------------------------------------
+    # -- what the driver orders ------------------------------------------------------------------------------------
 
     def append(self, events: Sequence[Event], done: Callable[[StoreFull | None], None]) -> None:
         """Keep these events, all or none; then `done(None)`, or with the reason why there is no room."""
@@ -134,6 +142,12 @@ class Keeper:
             lambda error: self.tell(Surveyed(effect.token, (), _sentence(error))),
         )
 
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What an operator must look at."""
+        many = f"{len(self.damage)} damaged places in the store: see the log, or latecomer store verify"
+        return tuple(filter(None, (self.problem, self.tidy_problem, many if self.damage else "")))
+
     async def refresh(self) -> StoreStatus:
         """What the store holds now."""
         self.status = await self._loop.run_in_executor(self._reader, self.engine.status)
@@ -151,7 +165,7 @@ class Keeper:
             pool.shutdown(wait=True, cancel_futures=True)
         self.engine.close()
 
-    # -- a full store --------------------------------------------------------------------------------------------------
+    # -- a full store ----------------------------------------------------------------------------------------------
 
     def _full(self, full: StoreFull, events: Sequence[Event]) -> None:
         if self.problem:
@@ -183,20 +197,26 @@ class Keeper:
 
         self._do(self._writer, write, written, self.failed)
 
-    # -- tidying -------------------------------------------------------------------------------------------------------
+    # -- tidying ---------------------------------------------------------------------------------------------------
 
     def _tidy(self) -> None:
         now = self.clock()
 
-        def tidy() -> tuple[Instant | None, StoreStatus]:
+        def tidy() -> tuple[Instant | None, StoreStatus, tuple[Problem, ...]]:
             # What is moved must be moved before it is too old to be here.
             with suppress(StoreFull):
                 self.engine.roll(now)
-            return self.engine.expire(now), self.engine.status()
+            kept_from_us = self.engine.expire(now)
+            with suppress(StoreFull):
+                self.engine.scrub()
+            return kept_from_us, self.engine.status(), self.engine.problems
 
-        def tidied(found: tuple[Instant | None, StoreStatus]) -> None:
-            kept_from_us, self.status = found
+        def tidied(found: tuple[Instant | None, StoreStatus, tuple[Problem, ...]]) -> None:
+            kept_from_us, self.status, damage = found
             self.tidy_problem = ""
+            for problem in damage[len(self.damage) :]:
+                log.error("the store is damaged, what is sound is served: %s", problem)
+            self.damage = damage
             self._later("tidy", TIDY_S, self._tidy)
             if kept_from_us is not None:
                 self.tell(StoreTrimmed(kept_from_us))
@@ -213,7 +233,7 @@ class Keeper:
             log.error("%s; it tries again every %g s", problem, TIDY_S)
         self._later("tidy", TIDY_S, self._tidy)
 
-    # -- threads -------------------------------------------------------------------------------------------------------
+    # -- threads ---------------------------------------------------------------------------------------------------
 
     def _do(
         self,

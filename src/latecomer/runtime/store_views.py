@@ -113,7 +113,7 @@ def _own(core: Broker, keeper: Keeper) -> StoreView:
         status.cold_bytes,
         complete_since(classes, kept_from_us),
         core.history.replicas.filling,
-        keeper.problem or keeper.tidy_problem,
+        "; ".join(keeper.troubles),
         counted.appended,
         counted.refused,
         counted.requests,

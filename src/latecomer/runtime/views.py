@@ -47,7 +47,7 @@ class Views:
         if node.journal is not None and node.journal.problem:
             problems.append(node.journal.problem)
         if node.keeper is not None:
-            problems += filter(None, (node.keeper.problem, node.keeper.tidy_problem))
+            problems += node.keeper.troubles
         return Health(
             "ok" if self.core.interest.ready or not self.core.neighbours.links else "starting", tuple(problems)
         )

@@ -405,7 +405,7 @@ class Broker:
         self.history.settling.tree_ready(tree.version, self.interest.peers)
         self.losses.tree_ready()
         self.events.tree_ready()
-        self.history.tree_ready()
+        self.history.tree_ready(self.membership.link_states.states)
 
     def _forgot(self, brokers: list[BrokerId]) -> None:
         self.events.forget(brokers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,6 +14,8 @@ from latecomer.model.ids import BrokerId, Instant
 
 TOPICS_MAX = 1000
 """Topic classes of one store."""
+WORD_MAX = 65_536
+"""Characters of them."""
 
 
 @dataclass(slots=True)
@@ -40,8 +43,8 @@ class Directory:
         if word.broker == self.broker:
             self._correct(word)
             return
-        if len(word.topics) > TOPICS_MAX:
-            self.neighbours.reject(peer, f"it tells of a store of {len(word.topics)} topic classes")
+        if len(word.topics) > TOPICS_MAX or sum(map(len, word.topics)) > WORD_MAX:
+            self.neighbours.reject(peer, f"it tells of a store of {len(word.topics)} topic classes, which are too many")
             return
         if known is not None and (word.boot, word.number) <= (known.boot, known.number):
             return
@@ -76,6 +79,11 @@ class Directory:
     def _tell(self, word: Keeping) -> None:
         for peer in self.neighbours.up():
             self.neighbours.send(peer, word)
+
+    def tree_ready(self, brokers: Container[BrokerId]) -> None:
+        """A word may come before the news that its broker exists, but not much later: others are made up."""
+        for broker in [broker for broker in self.words if broker not in brokers]:
+            del self.words[broker]
 
     def forget(self, brokers: list[BrokerId]) -> None:
         """These will not come back."""

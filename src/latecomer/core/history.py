@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from latecomer.core.advertisements import Advertisements
@@ -93,7 +93,9 @@ class History:
         self.store.begin_waiting()
         self.replicas.settled()
 
-    def tree_ready(self) -> None:
+    def tree_ready(self, brokers: Container[BrokerId]) -> None:
+        """A tree is ready, of the brokers that are known."""
+        self.directory.tree_ready(brokers)
         self.retrieval.tree_ready()
 
     def tree_lost(self) -> None:

@@ -376,6 +376,7 @@ class Driver:
             if self._talks():
                 log.info("refused %s %s: %s", record.client, record.topic or record.filter, record.detail)
         elif record.kind is Kind.REJECTED:
+            self.counters.refuse("link")
             log.warning("link to %s rejected: %s", record.peer, record.detail)
         elif record.kind is Kind.LINKED or record.kind is Kind.UNLINKED:
             log.info("link to %s %s", record.peer, "up" if record.kind is Kind.LINKED else "down")

@@ -118,8 +118,8 @@ def _resume_elsewhere(patch: Patch, change: Callable[[Any], Any]) -> None:
         if inquiry.place is not None and inquiry.place != inquiry.query.after:
             resumed.update({id: None for id in self.parts if id not in before})
 
-    def respond(self: retrieval.Retrieval, frame: Any) -> None:
-        on_response(self, change(frame) if resumed.pop(frame.id, 0) is None else frame)
+    def respond(self: retrieval.Retrieval, frame: Any, *rest: Any) -> None:
+        on_response(self, change(frame) if resumed.pop(frame.id, 0) is None else frame, *rest)
 
     patch.setattr(retrieval.Retrieval, "_begin", begin_again)
     patch.setattr(retrieval.Retrieval, "on_response", respond)
@@ -251,9 +251,9 @@ def marker_before_the_last_batch(patch: Patch) -> None:
     """History is said to be over when the stores have said so, not when the client has it."""
     on_end, advance = retrieval.Retrieval.on_end, recall.Recalls._advance
 
-    def end_early(self: retrieval.Retrieval, frame: Any) -> None:
+    def end_early(self: retrieval.Retrieval, frame: Any, *rest: Any) -> None:
         inquiry = self.parts.get(frame.id)
-        on_end(self, frame)
+        on_end(self, frame, *rest)
         if inquiry is not None and inquiry.busy and all(part.done and not part.waiting for part in inquiry.parts):
             self._finish(inquiry)
 

@@ -251,7 +251,7 @@ def test_a_plain_subscription_gets_it_all_the_same() -> None:
     hand.stores.last().give(past(5))
     hand.stores.last().finish()
     hand.live(past(5), past(6))
-    assert names(s.settle()) == ["o5", "|", "o3", "o4", "o6"]
+    assert names(s.settle()) == ["o3", "o4", "o5", "|", "o6"], "live ones that the store answered too late for"
 
 
 def test_older_ids_are_remembered_by_lane(monkeypatch: pytest.MonkeyPatch) -> None:

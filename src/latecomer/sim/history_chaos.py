@@ -54,6 +54,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "all": ("#", "+/#", "# ? v > 4", "+/x"),
 }
 """Filters of different families have no topic in common, but for the last."""
+STORE_FAULTS = ("store dies", "store is lost", "store is torn", "store is torn", "eclipse", "eclipse")
 ROOM = 1000
 """An origin with less has no room for what stores are owed while they are away."""
 PLAIN = "p"
@@ -166,7 +167,9 @@ class HistoryChaos(ClientFaults):
             world.at(world.now + random.randrange(span), self._request)
         for _ in range(random.choice((0, 0, 1, 2, 4))):
             world.at(world.now + random.randrange(span), self._change_store)
-        kinds = random.sample(list(self._faults), random.randint(1, 4))
+        kinds = random.sample(list(self._faults), random.randint(1, 3))
+        if random.random() < 0.7:
+            kinds.append(random.choice(STORE_FAULTS))
         for _ in range(random.choice((0, 1, 2, 4, 8))):
             world.at(world.now + random.randrange(span), self._fault, random.choice(kinds))
         world.run(world.now + span)
@@ -372,9 +375,9 @@ class HistoryChaos(ClientFaults):
         if broker is not None:
             self._say(f"fault: the store {broker} dies while it writes")
             self.world.nodes[broker].disk_us = 50_000
-            for _ in range(6):
+            for _ in range(10):
                 self.world.at(self.world.now + self.random.randrange(100_000), self._publish)
-            self.world.at(self.world.now + self.random.randrange(150_000), self.world.crash, broker)
+            self.world.at(self.world.now + self.random.randint(20_000, 150_000), self.world.crash, broker)
             self.world.at(self.world.now + 150_000 + self._time(), self.world.start, broker)
 
     def _eclipse(self) -> None:

@@ -113,6 +113,8 @@ class Episode:
     marker_index: int = -1
     """Before which arrival it came."""
     markers: int = 0
+    quiet_at: Instant = -1
+    """When the network was last quiet before: what had been published then is not under way any more."""
     settled_at: Instant | None = None
     """Since when the whole network knows."""
     over: bool = False
@@ -144,6 +146,7 @@ class HistoryLedger:
     episodes: dict[tuple[ClientId, str], list[Episode]] = field(default_factory=dict)
     events: dict[str, dict[EventId, Event]] = field(default_factory=dict)
     """By token: what stores have, or had."""
+    quiet_at: Instant = -1
     deliveries: int = 0
     excused: int = 0
     dropped: int = 0
@@ -171,7 +174,7 @@ class HistoryLedger:
         assert isinstance(wish, PastWish)
         episodes = self.episodes.setdefault((client.id, wish.text), [])
         if not episodes or episodes[-1].over:
-            episodes.append(Episode(client, wish, self.world.now, client.pipe))
+            episodes.append(Episode(client, wish, self.world.now, client.pipe, quiet_at=self.quiet_at))
         episodes[-1].asks += 1
 
     def withdrew(self, client: MqttClient, wish: Wish) -> None:
@@ -265,6 +268,7 @@ class HistoryLedger:
         for episodes in self.episodes.values():
             for episode in episodes:
                 self._judge(episode)
+        self.quiet_at = self.world.now
         for episodes in self.episodes.values():
             last = episodes[-1]
             if not last.over and last.wish.granted and last.settled_at is None:
@@ -291,7 +295,9 @@ class HistoryLedger:
     def _check_repetition(self, episode: Episode) -> None:
         counts = Counter(arrival.token for arrival in episode.arrivals if arrival.counts)
         for token, count in counts.items():
-            again = self.resent[token] if self.publications[token].qos == 1 else 0
+            again = self.resent[token]
+            if self.publications[token].qos == 2:  # a store may know of it before its origin died and forgot
+                again = min(again, max(0, len(self.events.get(token, ())) - 1))
             if count > episode.asks * (1 + again):
                 self.violate("twice", f"{_named(episode)}: {token} came {count} times")
 
@@ -319,8 +325,8 @@ class HistoryLedger:
             if known is None:
                 continue  # it was live, and stood before something that a store had
             asked = (since <= e.published_us and (not until or e.published_us <= until) for e in known.values())
-            later = any(event.published_us >= episode.first_asked for event in known.values())
-            if not any(asked) and not later:  # what was live may be fetched, for want of room
+            settled = self.accepted_at.get(token, self.sent_at[token]) <= episode.quiet_at
+            if not any(asked) and settled:  # else it may have been live, and stood before something in history
                 self.violate("range", f"{_named(episode)}: {token} came as history, which was not asked for")
             if episode.client.version == V5 and arrival.event not in map(str, known):
                 self.violate("history", f"{_named(episode)}: {token} says it is {arrival.event!r}")
@@ -349,7 +355,7 @@ class HistoryLedger:
         since = max(since, marker.from_us)
         history = {arrival.token: None for arrival in episode.history()}
         if stretch.last and (marker.events > stretch.last or episode.client.pipe is not episode.pipe):
-            since = max(since, episode.first_asked)  # which were the last is seen only when a store is asked
+            since = max(since, episode.marked_at)  # which were the last is seen only when a store is asked
         elif stretch.last and (marker.events == stretch.last or self._mortal(episode.wish.filter)):
             known = [self.events[token].values() for token in history if token in self.events]
             first = min((max(event.published_us for event in events) for events in known), default=0)

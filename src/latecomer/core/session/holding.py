@@ -16,7 +16,7 @@ from latecomer.core.retrieval import Retrieval
 from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.limits import SessionLimits
 from latecomer.core.session.past import Held, Past, Recall, has_identity, size_of
-from latecomer.core.session.state import Session, Subscription
+from latecomer.core.session.state import HISTORY_END, NOBODY, Session, Subscription
 from latecomer.model.event import Event
 
 BACKLOG_LOW = 256
@@ -148,16 +148,20 @@ class Holding:
         if not self.has_room(session, past, event, 2):
             return False
         past.releasable.popleft()
-        self.let_go(session, past, number)
-        recalls = recalls_of(past, matching)
-        if unasked(event, matching, recalls):
-            return True
-        if 0 < event.expires_us <= self.orders.now:
-            self.deliveries.dropped(session, event, "expired")
-            return True
-        self.deliveries.take(session, event, item.hops)
-        past.number = session.number
+        if unasked(event, matching, recalls_of(past, matching)):
+            self.let_go(session, past, number)
+        else:
+            self.give(session, past, number)
         return True
+
+    def give(self, session: Session, past: Past, number: int) -> None:
+        """Deliver a held event, as what it is: live."""
+        item = self.let_go(session, past, number)
+        if 0 < item.event.expires_us <= self.orders.now:
+            self.deliveries.dropped(session, item.event, "expired")
+            return
+        self.deliveries.take(session, item.event, item.hops)
+        past.number = session.number
 
     def has_room(self, session: Session, past: Past, event: Event, granted: int) -> bool:
         """Whether one more delivery pushes nothing out of the queue, and overtakes nothing."""
@@ -188,3 +192,9 @@ def recalls_of(past: Past, matching: Sequence[Subscription]) -> list[Recall]:
 
 def unasked(event: Event, matching: Sequence[Subscription], recalls: Sequence[Recall]) -> bool:
     return bool(recalls) and len(recalls) == len(matching) and all(recall.unasked(event) for recall in recalls)
+
+
+def marker_like(session: Session, recall: Recall) -> tuple[Event, int]:
+    """What stands for a marker when room is looked for."""
+    qos = session.subscriptions[recall.text].qos
+    return Event(NOBODY, HISTORY_END, payload=bytes(256 + len(recall.text)), qos=qos), qos

@@ -132,6 +132,8 @@ class Recall:
     """What came and was not handed over."""
     overdue: dict[Lane, Stamp] = field(default_factory=dict)
     """In each lane, up to where it was looked whether held events are due before the next of history."""
+    early: dict[EventId, None] = field(default_factory=dict)
+    """Held events that were found to be due, and put in front."""
     ended: Outcome | None = None
     """How this round ended."""
     changed: bool = True
@@ -155,6 +157,13 @@ class Recall:
     def miss(self, event: Event) -> None:
         self.missing = gap_of(event) if self.missing is None else self.missing.wider(event)
         self.changed = True
+
+    def wants(self, event: Event) -> bool:
+        """Whether a live event belongs between those of history: it lies in the time asked for; how many were asked for
+        is a matter of the past alone."""
+        if self.lowest is not None and key_of(event) >= self.lowest:
+            return True
+        return bool(self.query.last) and event.published_us >= self.query.since_us
 
     def unasked(self, event: Event) -> bool:
         """Whether the event lies before what was asked for, and something newer of its lane was given: its turn is

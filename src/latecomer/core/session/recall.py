@@ -13,7 +13,8 @@ Theory of operation.
    `REMEMBER_US` after the end of a recall it is forgotten, which bounds the promise: a copy that is later comes twice.
 3. *In order.* History stands in the order of clocks. What reaches a store when the answer is past its place, because a
    clock is slow, is not in it; it has reached this broker as well, on the way it shares with whatever is newer of its
-   lane, and is given in front of that. What was published before the time asked for, and arrives behind something newer
+   lane, and is given in front of that; so is a live event that is older than the last ones that were asked for, because
+   the store answered late. What was published before the time asked for, and arrives behind something newer
    of its lane, had its turn when it was not asked for: this subscription does not deliver it (`Recall.unasked`).
 4. *Bounded.* When the held events become too many, those whose topic a store keeps are let go of, and so are those that
    follow: only where they begin in each lane is noted (`Gap`). When the round has ended, the gap is asked for
@@ -43,7 +44,7 @@ from latecomer.core.effects import Drop
 from latecomer.core.orders import Orders
 from latecomer.core.retrieval import Retrieval
 from latecomer.core.session.delivery import GRADES_MAX, Deliveries, grade_of
-from latecomer.core.session.holding import LOST, Holding, recalls_of, unasked
+from latecomer.core.session.holding import LOST, Holding, marker_like, recalls_of, unasked
 from latecomer.core.session.limits import Access
 from latecomer.core.session.past import (
     FIRST,
@@ -58,10 +59,10 @@ from latecomer.core.session.past import (
     stamp_of,
     together,
 )
-from latecomer.core.session.state import HISTORY_END, Grade, Parcel, Session, Subscription
+from latecomer.core.session.state import HISTORY_END, NOBODY, Grade, Parcel, Session, Subscription
 from latecomer.model.event import Event
 from latecomer.model.history import Key, Outcome, Query, key_of
-from latecomer.model.ids import ClientId, EventId, Instant
+from latecomer.model.ids import ClientId, Instant
 from latecomer.model.record import Kind
 from latecomer.model.when import Options, format_when, make_wish
 
@@ -71,8 +72,6 @@ SLICE = 256
 """Events handed over in one step."""
 PAUSE_US, WAIT_US = 500, 20_000
 """Until the next ones; until it is seen whether a client that does not read has begun to."""
-NOBODY = EventId("-", 0, 0)
-"""The identity of the marker, which is no event."""
 
 
 @dataclass(slots=True)
@@ -236,6 +235,7 @@ class Recalls:
         recall.asked += 1
         number = recall.asked
         recall.overdue.clear()
+        recall.early.clear()
 
         def take(events: Sequence[Event]) -> None:
             if recall.asked == number:
@@ -328,16 +328,23 @@ class Recalls:
         looked_at = recall.overdue.get(lane, NEVER)
         if stamp > looked_at:
             recall.overdue[lane] = stamp
-            older = past.between(lane, looked_at, stamp)
-            batch.extendleft(reversed([other for other in older if self._belongs(session, past, recall, other)]))
-
-    def _belongs(self, session: Session, past: Past, recall: Recall, event: Event) -> bool:
-        in_range = recall.lowest is not None and key_of(event) >= recall.lowest
-        return in_range and recall in self.holding.recalls(session, past, event)
+            older = [
+                other
+                for other in past.between(lane, looked_at, stamp)
+                if recall.wants(other) and recall in self.holding.recalls(session, past, other)
+            ]
+            recall.early.update((other.id, None) for other in older)
+            batch.extendleft(reversed(older))
 
     def _replay(self, session: Session, past: Past, recall: Recall, event: Event) -> None:
         """Give one event of the past, unless it is not for this client, or was given in an earlier round."""
         key = key_of(event)
+        if event.id in recall.early:
+            del recall.early[event.id]
+            number = past.by_id.get(event.id)
+            if number is not None and (recall.lowest is None or key < recall.lowest):
+                self.holding.give(session, past, number)  # it is live, and older than the last of the past
+                return
         recall.place, recall.changed = max(key, recall.place or key), True
         subscription = session.subscriptions[recall.text]
         if subscription.no_local and event.publisher == session.client:  # [MQTT-3.8.3-3]
@@ -392,7 +399,7 @@ class Recalls:
         """Ask for what was let go of meanwhile, or come to the end; whether there is something to go on with."""
         ended = recall.ended
         assert ended is not None
-        if recall.missing is None and not self.holding.has_room(session, past, *_marker_like(session, recall)):
+        if recall.missing is None and not self.holding.has_room(session, past, *marker_like(session, recall)):
             return False
         recall.outcome = together(recall, ended)
         recall.ended, recall.changed = None, True
@@ -487,9 +494,3 @@ class Recalls:
             self.orders.writes.append(Drop("recall", session.client, recall.text))
         self.changed()
         self._tidy(session, past)
-
-
-def _marker_like(session: Session, recall: Recall) -> tuple[Event, int]:
-    """What stands for a marker when room is looked for."""
-    qos = session.subscriptions[recall.text].qos
-    return Event(NOBODY, HISTORY_END, payload=bytes(256 + len(recall.text)), qos=qos), qos

@@ -14,10 +14,12 @@ from latecomer.core.session.past import Past
 from latecomer.messages.mqtt import V5, Puback, Pubcomp, Pubrec, Reason, Will
 from latecomer.model.event import Event, Qos, Value
 from latecomer.model.filters import Filter
-from latecomer.model.ids import ClientId, Instant, Number
+from latecomer.model.ids import ClientId, EventId, Instant, Number
 
 PACKET_IDS = 65_535
 HISTORY_END = "$history/end"
+NOBODY = EventId("-", 0, 0)
+"""The identity of the marker, which is no event."""
 """The topic of the message between history and what is live; nobody can publish to it."""
 
 

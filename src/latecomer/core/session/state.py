@@ -18,9 +18,9 @@ from latecomer.model.ids import ClientId, EventId, Instant, Number
 
 PACKET_IDS = 65_535
 HISTORY_END = "$history/end"
+"""The topic of the message between history and what is live; nobody can publish to it."""
 NOBODY = EventId("-", 0, 0)
 """The identity of the marker, which is no event."""
-"""The topic of the message between history and what is live; nobody can publish to it."""
 
 
 class Refusal(Exception):

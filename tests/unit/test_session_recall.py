@@ -230,8 +230,8 @@ def test_an_event_without_an_id_waits_and_is_delivered() -> None:
     assert names(s.settle()) == ["|", "n0", "n1"]
 
 
-def test_what_was_published_before_the_time_asked_for_does_not_come_behind_what_is_newer() -> None:
-    """It had its turn when nobody asked for it; of an origin that history says nothing about, everything comes."""
+def test_what_is_live_and_older_than_the_past_that_was_asked_for_comes_in_front_of_it() -> None:
+    """Its turn is before the next of its lane; of an origin that history says nothing about, it comes behind the end."""
     hand, s = recalled(f"$history/since={START_US // 1_000_000 - 1}.000005/t")
     question = hand.stores.last()
     hand.live(past(3), past(4), past(1, origin="slow", at_us=9))
@@ -239,7 +239,7 @@ def test_what_was_published_before_the_time_asked_for_does_not_come_behind_what_
     hand.live(past(5))
     question.finish()
     hand.live(past(6), past(7))
-    assert names(s.settle()) == ["o5", "o6", "|", "slow1", "o7"]
+    assert names(s.settle()) == ["o3", "o4", "o5", "o6", "|", "slow1", "o7"]
 
 
 def test_a_plain_subscription_gets_it_all_the_same() -> None:

@@ -158,12 +158,13 @@ class Recall:
         self.missing = gap_of(event) if self.missing is None else self.missing.wider(event)
         self.changed = True
 
-    def wants(self, event: Event) -> bool:
-        """Whether a live event belongs between those of history: it lies in the time asked for; how many were asked for
-        is a matter of the past alone."""
-        if self.lowest is not None and key_of(event) >= self.lowest:
-            return True
-        return bool(self.query.last) and event.published_us >= self.query.since_us
+    def asks_for(self, event: Event) -> bool:
+        """Whether this round asks the stores for an event."""
+        if self.lowest is None or key_of(event) < self.lowest:
+            return False
+        if self.query.until_us and event.published_us > self.query.until_us:
+            return False
+        return self.fetching is None or self.fetching.holds(event)
 
     def unasked(self, event: Event) -> bool:
         """Whether the event lies before what was asked for, and something newer of its lane was given: its turn is

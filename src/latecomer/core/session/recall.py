@@ -331,7 +331,7 @@ class Recalls:
             older = [
                 other
                 for other in past.between(lane, looked_at, stamp)
-                if recall.wants(other) and recall in self.holding.recalls(session, past, other)
+                if recall in self.holding.recalls(session, past, other)
             ]
             recall.early.update((other.id, None) for other in older)
             batch.extendleft(reversed(older))
@@ -342,8 +342,9 @@ class Recalls:
         if event.id in recall.early:
             del recall.early[event.id]
             number = past.by_id.get(event.id)
-            if number is not None and (recall.lowest is None or key < recall.lowest):
-                self.holding.give(session, past, number)  # it is live, and older than the last of the past
+            if number is not None and not recall.asks_for(event):
+                past.remember(recall, event)
+                self.holding.give(session, past, number)  # it is live, and its turn is now
                 return
         recall.place, recall.changed = max(key, recall.place or key), True
         subscription = session.subscriptions[recall.text]

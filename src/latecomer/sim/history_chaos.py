@@ -54,7 +54,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "all": ("#", "+/#", "# ? v > 4", "+/x"),
 }
 """Filters of different families have no topic in common, but for the last."""
-STORE_FAULTS = ("store dies", "store is lost", "store is torn", "store is torn", "eclipse", "eclipse")
+STORE_FAULTS = ("store dies", "store is lost", "store is torn", "store is trimmed", "eclipse", "eclipse", "interrupt")
 ROOM = 1000
 """An origin with less has no room for what stores are owed while they are away."""
 PLAIN = "p"
@@ -116,6 +116,7 @@ class HistoryChaos(ClientFaults):
             "store is torn": self._store_is_torn,
             "store is trimmed": self._store_is_trimmed,
             "eclipse": self._eclipse,
+            "interrupt": self._interrupt,
             "lose disk": self._lose_disk,
             "pause": self._pause,
             "stall": self._stall,
@@ -392,6 +393,21 @@ class HistoryChaos(ClientFaults):
             self.world.at(self.world.now + time - self.random.randrange(300_000), self._publish)
         for _ in range(4):
             self.world.at(self.world.now + time + self.random.randrange(400_000), self._join)
+
+    def _interrupt(self, tries: int = 200) -> None:
+        """A store dies in the middle of an answer; there are questions enough."""
+        if tries == 200:
+            for offset_us in (0, 1_000, 20_000, 100_000):
+                self.world.at(self.world.now + offset_us, self._request)
+            self.world.at(self.world.now, self._join)
+        for id, node in self.world.nodes.items():
+            if node.core is not None and any(stream.sent for stream in node.core.history.store.streams.values()):
+                self._say(f"fault: the store {id} dies while it answers")
+                self.world.crash(id)
+                self.world.at(self.world.now + self._time(), self.world.start, id)
+                return
+        if tries:
+            self.world.at(self.world.now + 5_000, self._interrupt, tries - 1)
 
     def _store_is_trimmed(self) -> None:
         broker = self._keeper()

@@ -339,13 +339,12 @@ class Recalls:
     def _replay(self, session: Session, past: Past, recall: Recall, event: Event) -> None:
         """Give one event of the past, unless it is not for this client, or was given in an earlier round."""
         key = key_of(event)
-        if event.id in recall.early:
-            del recall.early[event.id]
-            number = past.by_id.get(event.id)
-            if number is not None and not recall.asks_for(event):
-                past.remember(recall, event)
-                self.holding.give(session, past, number)  # it is live, and its turn is now
-                return
+        number = past.by_id.get(event.id)
+        early = recall.early.pop(event.id, event) is None
+        if number is not None and (early or recall.fetching is not None) and not recall.asks_for(event):
+            past.remember(recall, event)
+            self.holding.give(session, past, number)  # it is live, and its turn is now
+            return
         recall.place, recall.changed = max(key, recall.place or key), True
         subscription = session.subscriptions[recall.text]
         if subscription.no_local and event.publisher == session.client:  # [MQTT-3.8.3-3]
@@ -362,7 +361,7 @@ class Recalls:
         if past.given_since(recall, event):
             return
         past.remember(recall, event)
-        if (number := past.by_id.get(event.id)) is not None:
+        if number is not None:
             self.holding.let_go(session, past, number)  # this is the one copy for all subscriptions
             grade = self._grade(session, event, self.holding.matching(session, event))
         else:

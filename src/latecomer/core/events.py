@@ -99,7 +99,8 @@ class Events:
         assert isinstance(reserved, int)
         assert isinstance(stamps_until, int)
         self.stamp_us = self.stamps_until = stamps_until
-        self.outbox = Outbox(next_seq=reserved + 1, reserved=reserved)
+        self.outbox = Outbox(next_seq=reserved + 1)
+        self._reserve()
         entries = disk.get("outbox", {}).get("", {})
         parked = disk.get("parked", {}).get("", {})
         for seq in sorted(entries, key=int):
@@ -200,9 +201,8 @@ class Events:
     def _next_id(self) -> EventId:
         outbox = self.outbox
         seq = outbox.take_seq()
-        if seq > outbox.reserved:
-            outbox.reserved = seq + RESERVE
-            self.orders.writes.append(Put("meta", "", "seq", outbox.reserved))
+        if seq + RESERVE > outbox.reserved:
+            self._reserve()
         return EventId(self.broker, self.epoch, seq)
 
     def _stamp(self, published_us: Instant) -> Instant:
@@ -212,6 +212,10 @@ class Events:
             self.stamps_until = self.stamp_us + CLOCK_US
             self.orders.writes.append(Put("meta", "", "stamp", self.stamps_until))
         return self.stamp_us
+
+    def _reserve(self) -> None:
+        self.outbox.reserved = self.outbox.next_seq + 2 * RESERVE
+        self.orders.writes.append(Put("meta", "", "seq", self.outbox.reserved))
 
     def _entrust(self, event: Event) -> None:
         """From here on the network answers for the event."""

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from latecomer.model.event import Event
 from latecomer.model.ids import BrokerId
 
-RESERVE = 1024
-"""Sequence numbers taken per write; a restart skips the unused ones rather than use one twice."""
+RESERVE = 1 << 20
+"""Sequence numbers taken per write, long before they are used: a store may know of an event before the disk knows of its
+number, and a restart must not give it to another. It skips the unused ones."""
 
 
 @dataclass(slots=True)

@@ -40,6 +40,8 @@ from latecomer.sim.world import World
 
 LIVENESS_US = 240 * SECOND_US
 """Stores have more patience with one another than brokers have."""
+CLAIM_US = 5 * SECOND_US
+"""After this a new store says that it has everything."""
 STEPS_MAX = 60_000
 """And within so many steps: whoever is busy for ever is not quiet either."""
 REPLICAS_US = 60 * SECOND_US
@@ -139,6 +141,8 @@ class HistoryChaos(ClientFaults):
             self._join()
         if random.random() < 0.7:
             self._settle()
+        if random.random() < 0.7:
+            self.world.run(self.world.now + CLAIM_US)
         for _ in range(random.choice((1, 1, 2, 3))):
             if ledger.violations:
                 break

@@ -94,7 +94,7 @@ def test_numbers_grow_by_one() -> None:
 def test_numbers_are_reserved_on_disk_and_never_used_twice() -> None:
     """Long before they are used: a store may have an event before the disk has what was written with it."""
     hand = Hand()
-    assert hand.disk["meta"][""]["seq"] == 1 + 2 * RESERVE, "before the first is used"
+    assert hand.disk.tables["meta"][""]["seq"] == 1 + 2 * RESERVE, "before the first is used"
     assert not [write for write in writes(hand.publish()) if isinstance(write, Put) and write.key == "seq"]
     hand.broker.events.outbox.next_seq = RESERVE + 2
     assert Put("meta", "", "seq", RESERVE + 3 + 2 * RESERVE) in writes(hand.publish()), "with as many to go"

@@ -83,10 +83,9 @@ def tables_outlive_their_tree(patch: Patch) -> None:
     right = advertisements.Advertisements.adopt
 
     def adopt(self: advertisements.Advertisements, peers: list[str], size: int) -> None:
-        speaking = {peer: None for peer in self.speaking if peer in peers}
-        right(self, peers, size)
-        self.speaking.update(speaking)
-        self.listening.update(speaking)
+        before = [peer for peer in self.speaking if peer in self.heard]
+        right(self, list(dict.fromkeys((*peers, *before))), size)
+        self.speaking.update(dict.fromkeys(before))
 
     patch.setattr(advertisements.Advertisements, "adopt", adopt)
 
@@ -235,15 +234,19 @@ def live_is_not_held(patch: Patch) -> None:
 @mutant
 def held_and_given(patch: Patch) -> None:
     """What history gave is not taken out of what is held, nor recognised when it comes."""
-    patch.setattr(past.Past, "was_given", lambda self, event, recalls: False)
-    patch.setattr(past.Past, "remember", lambda self, recall, event: self.by_id.pop(event.id, None))
-    let_go = past.Past.let_go
+    put, let_go = past.Past.put, past.Past.let_go
 
-    def forget(self: past.Past, number: int) -> Any:
-        self.by_id.setdefault(self.held[number].event.id, number)
+    def put_nameless(self: past.Past, number: int, item: Any) -> None:
+        put(self, number, item)
+        self.by_id.pop(item.event.id, None)
+
+    def find(self: past.Past, number: int) -> Any:
+        self.by_id[self.held[number].event.id] = number
         return let_go(self, number)
 
-    patch.setattr(past.Past, "let_go", forget)
+    patch.setattr(past.Past, "was_given", lambda self, event, recalls: False)
+    patch.setattr(past.Past, "put", put_nameless)
+    patch.setattr(past.Past, "let_go", find)
 
 
 @mutant

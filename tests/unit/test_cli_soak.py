@@ -94,7 +94,7 @@ def test_a_transcript_ends_like_a_soak(monkeypatch: pytest.MonkeyPatch, capsys: 
         transcript.say(1, "something happened")
         return Life(seed, "a short life", [Violation(2_000_000, "lost", "c1\x1b[2J never got it")])
 
-    monkeypatch.setattr(module, "live", live)
+    monkeypatch.setitem(module.LIVES, "plain", live)
     assert run(VERBS, ["soak", "--start", "3", "--seeds", "1", "--transcript"]) == 1
     step, summary, violation, last = capsys.readouterr().out.splitlines()
     assert step.endswith("something happened")

@@ -33,10 +33,10 @@ class Asker:
             self.outcomes.append(outcome)
 
 
-def line_world() -> tuple[World, Asker]:
+def line_world(link_max: int = 65_536) -> tuple[World, Asker]:
     """A line 1–2–3 with a store at 3 and a publisher at 1."""
     nodes, links = tuple(Node(name) for name in "123"), (Link("1", "2", 1000), Link("2", "3", 1000))
-    world = World(Topology("line", nodes, links), BrokerSettings(outbox_max=3), Random(1))
+    world = World(Topology("line", nodes, links), BrokerSettings(outbox_max=3, link_max=link_max), Random(1))
     world.clients = asker = Asker()
     world.start_all()
     world.run(2 * SECOND)

@@ -68,3 +68,14 @@ def test_a_client_of_the_store_s_own_broker_waits_until_it_is_filled() -> None:
     [outcome] = asker.outcomes
     assert outcome.complete
     assert len(asker.events) == 1
+
+
+def test_a_request_does_not_overtake_what_was_published_here() -> None:
+    """The window is one event: the others wait in the outbox, and reach the store one after the other."""
+    world, asker = line_world(link_max=3)
+    for token in range(1, 4):
+        world.tell("1", Published("P", token, "a"))
+    world.tell("1", Requested("C", 1, Query(Filter("a"))))
+    world.run(20 * SECOND)
+    assert [event.id.seq for event in asker.events] == [1, 2, 3]
+    assert asker.outcomes[0].complete

@@ -178,10 +178,10 @@ MISTAKES = [
     ("leave = true", "leave = false", "s.toml:40: step.leave: can only be true; leave it out otherwise"),
     ("leave = true", "",
      "s.toml:37: step: needs exactly one of join, leave, come_back, subscribe, unsubscribe, advertise, unadvertise, "
-     "publish, and this one has none of them"),
+     "publish, request, and this one has none of them"),
     ("leave = true", 'leave = true\njoin = "1"',
      "s.toml:37: step: needs exactly one of join, leave, come_back, subscribe, unsubscribe, advertise, unadvertise, "
-     "publish, and this one has join and leave"),
+     "publish, request, and this one has join and leave"),
     ('client = "A"', 'client = "B"', "s.toml:39: step.client: there is no client 'B'; known are A, P"),
     ('client = "A"\nleave = true', 'client = "A"\njoin = "1"', "s.toml:39: step.client: there is already a client 'A'"),
     ('link = ["3", "4"]', 'link = ["3", "6"]', "s.toml:45: fault.link: there is no link between '3' and '6'"),

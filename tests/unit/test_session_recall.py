@@ -231,7 +231,7 @@ def test_an_event_without_an_id_waits_and_is_delivered() -> None:
 
 
 def test_what_is_live_and_older_than_the_past_that_was_asked_for_comes_in_front_of_it() -> None:
-    """Its turn is before the next of its lane; of an origin that history says nothing about, it comes behind the end."""
+    """Its turn is before the next of its lane. Of an origin that history says nothing about it comes behind the end."""
     hand, s = recalled(f"$history/since={START_US // 1_000_000 - 1}.000005/t")
     question = hand.stores.last()
     hand.live(past(3), past(4), past(1, origin="slow", at_us=9))

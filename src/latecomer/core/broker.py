@@ -146,6 +146,7 @@ class Broker:
             self.shares,
             settling,
             self.losses,
+            lambda: self.history.retrieval.pumped(),
         )
         access = access or Anything()
         self.history = self._make_history(settling, access)
@@ -197,6 +198,7 @@ class Broker:
             self.interest,
             self.membership,
             self.clients,
+            lambda: self.events.outbox,
             self.advertisements,
             settling,
             access,

@@ -16,7 +16,7 @@ Bound. Each origin has a window of events under way, its share of what one link 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from latecomer.core.attributes import attributes_of
@@ -66,6 +66,8 @@ class Events:
     shares: Shares
     settling: Settling
     losses: Losses
+    pumped: Callable[[], None]
+    """Called when more of what is owed may have been sent."""
     outbox: Outbox = field(default_factory=Outbox)
     seen: Seen = field(default_factory=Seen)
     transit: dict[BrokerId, dict[int, list[BrokerId]]] = field(default_factory=dict)
@@ -306,8 +308,9 @@ class Events:
             flooded = self._must_flood(event)
             publication = Publication(event, (), flooded, self._left_us(event))
             self._send_fleeting(publication, self._next_peers(event, "", (), flooded))
-        if not self.settling.sent and not (outbox.queue and outbox.queue[0] <= self.owed_until):
+        if not self.settling.sent and outbox.sent >= self.owed_until:
             self.settling.all_sent()
+        self.pumped()
 
     def _left_us(self, event: Event) -> int:
         return max(1, event.expires_us - self.orders.now) if event.expires_us else 0

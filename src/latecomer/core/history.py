@@ -14,6 +14,7 @@ from latecomer.core.interest import Interest
 from latecomer.core.membership import Membership
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
+from latecomer.core.outbox import Outbox
 from latecomer.core.replicas import Replicas
 from latecomer.core.retrieval import Retrieval
 from latecomer.core.session.limits import Access
@@ -47,6 +48,7 @@ class History:
         interest: Interest,
         membership: Membership,
         clients: Clients,
+        outbox: Callable[[], Outbox],
         advertisements: Advertisements,
         settling: Settling,
         access: Access,
@@ -65,7 +67,7 @@ class History:
             carriage.respond,
             lambda: self.replicas.keeps(),
         )
-        self.retrieval = Retrieval(broker, orders, interest, advertisements, carriage)
+        self.retrieval = Retrieval(broker, orders, interest, advertisements, carriage, outbox)
         carriage.serve, carriage.credited = self.store.serve, self.store.on_credit
         carriage.taken, carriage.ended = self.retrieval.on_response, self.retrieval.on_end
         self.directory = Directory(broker, orders, neighbours, settings.brokers_max)

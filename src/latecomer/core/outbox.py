@@ -18,8 +18,8 @@ from latecomer.model.event import Event
 from latecomer.model.ids import BrokerId
 
 RESERVE = 1 << 20
-"""Sequence numbers taken per write, long before they are used: a store may know of an event before the disk knows of its
-number, and a restart must not give it to another. It skips the unused ones."""
+"""Sequence numbers taken per write, long before they are used: a store may know of an event before the disk knows of
+its number, and a restart must not give it to another. It skips the unused ones."""
 
 
 @dataclass(slots=True)
@@ -51,6 +51,11 @@ class Outbox:
         seq = self.next_seq
         self.next_seq = seq + 1
         return seq
+
+    @property
+    def sent(self) -> int:
+        """Everything up to this number that somebody here may lack is on its way."""
+        return self.queue[0] - 1 if self.queue else self.next_seq - 1
 
     def add(self, event: Event, needs: tuple[BrokerId, ...] | None = None) -> None:
         self.entries[event.id.seq] = Entry(event, needs)

@@ -26,6 +26,7 @@ from latecomer.core.effects import Answer
 from latecomer.core.inputs import Requested
 from latecomer.core.interest import Interest
 from latecomer.core.orders import Orders
+from latecomer.core.outbox import Outbox
 from latecomer.core.retained import with_expiry
 from latecomer.core.table import SELF
 from latecomer.messages.link import Credit, Request, RequestId, Response, ResponseEnd
@@ -86,6 +87,8 @@ class Inquiry:
     """Called once, after the last events were taken *and* `more` was called for them; never after `cancel`."""
     store: BrokerId = ""
     """The only one to ask."""
+    published: int = 0
+    """The newest event that this broker had taken from its own clients when this was asked."""
     parts: list[Part] = field(default_factory=list)
     place: Key | None = None
     """Everything up to here has been handed on."""
@@ -123,10 +126,15 @@ class Retrieval:
     interest: Interest
     advertisements: Advertisements
     carriage: Carriage
+    outbox: Callable[[], Outbox]
+    """Of this broker: what its own clients published."""
     expects: Callable[[str], bool] = field(init=False)
     """Whether somebody who keeps, or kept, some of a topic filter may be about to answer for it."""
     inquiries: dict[int, Inquiry] = field(default_factory=dict)
     parts: dict[RequestId, Inquiry] = field(default_factory=dict)
+    overtaking: dict[int, Inquiry] = field(default_factory=dict)
+    """Those that wait for what was published here before: they would reach the store ahead of it, and it comes to those
+    who asked in no other way."""
     numbers: int = 0
     asked: int = 0
     """Requests that were sent out; an inquiry may need several."""
@@ -145,13 +153,21 @@ class Retrieval:
     ) -> Inquiry:
         """Begin. `take` and `end` may be called at once, before this returns, or in a later step."""
         self.numbers += 1
-        inquiry = Inquiry(self.numbers, query, user, client, take, end, store)
+        inquiry = Inquiry(self.numbers, query, user, client, take, end, store, self.outbox().next_seq - 1)
         inquiry.place = query.after
         inquiry.from_us = query.since_us
         self.inquiries[inquiry.number] = inquiry
         if self.interest.ready:
             self._begin(inquiry)
         return inquiry
+
+    def pumped(self) -> None:
+        """More of what this broker's clients published is on its way."""
+        if self.overtaking and self.interest.ready:
+            sent = self.outbox().sent
+            for inquiry in [inquiry for inquiry in self.overtaking.values() if inquiry.published <= sent]:
+                if self.overtaking.pop(inquiry.number, None) is not None and inquiry.number in self.inquiries:
+                    self._begin(inquiry)
 
     def more(self, inquiry: Inquiry) -> None:
         """What was taken last has been dealt with."""
@@ -160,6 +176,7 @@ class Retrieval:
 
     def cancel(self, inquiry: Inquiry) -> None:
         """Nobody wants to know any more."""
+        self.overtaking.pop(inquiry.number, None)
         if self.inquiries.pop(inquiry.number, None) is not None:
             self._abandon(inquiry)
 
@@ -201,6 +218,9 @@ class Retrieval:
     def _begin(self, inquiry: Inquiry) -> None:
         """Ask the stores that are nearest now for what is still missing."""
         inquiry.retry_at, inquiry.problem = None, ""
+        if self.outbox().sent < inquiry.published:
+            self.overtaking[inquiry.number] = inquiry
+            return
         asked = inquiry.query
         classes = [asked.filter.topic] if inquiry.store else self.advertisements.classes_for(asked.filter.topic)
         if not classes:
@@ -396,6 +416,7 @@ class Retrieval:
     def tree_lost(self) -> None:
         """All answers under way are lost; what was received and not handed on comes again."""
         self.parts.clear()
+        self.overtaking.clear()
         for inquiry in self.inquiries.values():
             inquiry.parts.clear()
             inquiry.retry_at = None

@@ -353,13 +353,8 @@ class HistoryLedger:
         """Whether a publication is surely part of what was asked for and is said to be complete."""
         since = max(0, episode.marked_at - stretch.ago_us) if stretch.ago_us else stretch.since_us
         since = max(since, marker.from_us)
-        history = {arrival.token: None for arrival in episode.history()}
-        if stretch.last and (marker.events > stretch.last or episode.client.pipe is not episode.pipe):
-            since = max(since, episode.marked_at)  # which were the last is seen only when a store is asked
-        elif stretch.last and (marker.events == stretch.last or self._mortal(episode.wish.filter)):
-            known = [self.events[token].values() for token in history if token in self.events]
-            first = min((max(event.published_us for event in events) for events in known), default=0)
-            since = max(since, first + 1)
+        if stretch.last:
+            since = max(since, self._first_of_last(episode, stretch, marker))
 
         def belongs(token: str) -> bool:
             if self.sent_at[token] < since:
@@ -368,6 +363,18 @@ class HistoryLedger:
             return not stretch.until_us or any(event.published_us <= stretch.until_us for event in known)
 
         return belongs
+
+    def _first_of_last(self, episode: Episode, stretch: Stretch, marker: Marker) -> Instant:
+        """Behind which everything belongs, where the last so many were asked for. Which these are is seen only when a
+        store is asked; and who cannot tell them from what was live, cannot tell where they began."""
+        disturbed = marker.events > stretch.last or episode.client.pipe is not episode.pipe
+        if disturbed or episode.client.version != V5:
+            return episode.marked_at
+        if marker.events < stretch.last and not self._mortal(episode.wish.filter):
+            return 0
+        replayed = [arrival.event for arrival in episode.history() if arrival.event]
+        known = [e.published_us for events in self.events.values() for id, e in events.items() if str(id) in replayed]
+        return min(known, default=episode.marked_at) + 1
 
     def _mortal(self, filter: Filter) -> bool:
         """Whether some of what matches expires: it may be among the last and not live to be handed over."""

@@ -118,6 +118,8 @@ class MqttClient:
     connected: bool = False
     unanswered: bool = False
     """Its last CONNECT was."""
+    stranger: bool = False
+    """Its broker has lost its disk, and it has not been welcomed since: whatever it had asked for is forgotten."""
     wishes: dict[str, Wish] = field(default_factory=dict)
     asked: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """SUBSCRIBE and UNSUBSCRIBE packets without an answer on this connection."""
@@ -293,8 +295,10 @@ class MqttClients:
         client.connected, client.unanswered = True, False
         client.unacknowledged.clear()
         client.server_max = packet.properties.receive_maximum or 65_535
-        self.witness.welcomed(client, client.pipe, packet.session_present)
-        if not packet.session_present:
+        present = packet.session_present and not client.stranger
+        client.stranger = False
+        self.witness.welcomed(client, client.pipe, present)
+        if not present:
             client.outgoing.clear()
             client.incoming.clear()
             for text in [text for text, wish in client.wishes.items() if wish.leaving]:
@@ -434,6 +438,8 @@ class MqttClients:
 
     def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None:
         self.pipes.broker_crashed(broker)
+        for client in self.clients.values():
+            client.stranger |= client.broker == broker and not keeps_disk
 
     def noted(self, record: Record) -> None:
         """Clients do not read logs."""

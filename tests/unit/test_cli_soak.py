@@ -11,7 +11,7 @@ from latecomer.cli.main import VERBS, run
 from latecomer.sim import chaos
 from latecomer.sim.chaos import Life
 from latecomer.sim.checkers import Violation
-from latecomer.sim.soak import Verdict
+from latecomer.sim.soak import LIVES, Verdict
 from latecomer.sim.transcript import Transcript
 
 Capture = pytest.CaptureFixture[str]
@@ -94,7 +94,7 @@ def test_a_transcript_ends_like_a_soak(monkeypatch: pytest.MonkeyPatch, capsys: 
         transcript.say(1, "something happened")
         return Life(seed, "a short life", [Violation(2_000_000, "lost", "c1\x1b[2J never got it")])
 
-    monkeypatch.setitem(module.LIVES, "plain", live)
+    monkeypatch.setitem(LIVES, "plain", live)
     assert run(VERBS, ["soak", "--start", "3", "--seeds", "1", "--transcript"]) == 1
     step, summary, violation, last = capsys.readouterr().out.splitlines()
     assert step.endswith("something happened")

@@ -94,6 +94,8 @@ class Inquiry:
     """Everything up to here has been handed on."""
     known: dict[str, bool] = field(default_factory=dict)
     """Topics that came, and whether they were asked for."""
+    partial: bool = False
+    """Some of what was handed on came from stores that do not keep all that was asked for."""
     resumed: bool = False
     """The parts were asked for all that stands behind a place."""
     busy: bool = False
@@ -227,9 +229,11 @@ class Retrieval:
             self._nobody(inquiry)
             return
         inquiry.alone_since = None
-        if not inquiry.store and not self.advertisements.whole(asked.filter.topic):
-            inquiry.problem = "no store keeps all of these topics"
         query, inquiry.resumed = asked, inquiry.place != asked.after
+        partial = not inquiry.store and not self.advertisements.whole(asked.filter.topic)
+        inquiry.partial = partial or (inquiry.partial and inquiry.resumed)
+        if inquiry.partial:
+            inquiry.problem = "no store keeps all of these topics"
         if inquiry.resumed:
             query = Query(asked.filter, asked.since_us, asked.until_us, 0, inquiry.place)
         for topics in classes:

@@ -406,3 +406,16 @@ def test_a_subscription_that_is_no_longer_allowed_takes_its_history_with_it() ->
     assert s.take() == []
     assert hand.session("s").past is None
     assert hand.rows("held") == hand.rows("recall") == 0
+
+
+def test_a_flood_beside_does_not_push_the_marker_out() -> None:
+    hand = RecallHand(limits=SessionLimits(queue_messages=8))
+    s = hand.durable("s", receive_maximum=1)
+    s.subscribe("$history/last=1/t")
+    s.subscribe("u")
+    hand.stores.last().give(past(1))
+    hand.stores.last().finish()
+    hand.live(*[past(number, topic="u") for number in range(2, 40)])
+    got = names(s.settle())
+    assert "|" in got
+    assert "o39" in got

@@ -170,6 +170,8 @@ class Deliveries:
         the client may hold its packet id, and would take the next delivery under it for this one."""
         for position, number in enumerate(session.backlog):
             parcel = session.queue[number]
+            if parcel is not None and parcel.event.topic == HISTORY_END:
+                continue  # who waits for it would wait for ever
             if number > session.recovered or (parcel is not None and parcel.qos == 1):
                 del session.backlog[position]
                 return number

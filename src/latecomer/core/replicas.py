@@ -8,7 +8,8 @@ the difference.
 
 A store that begins, or comes back, goes through one round before it advertises: it never answers for a time that
 others know better. Later it does a round with everybody whenever the tree has changed and settled, and every
-`replica_us` one with another of them, in turn.
+`replica_us` one with its successor in the ring of those who keep the same, which is enough to spread anything to all
+of them.
 """
 
 from __future__ import annotations
@@ -206,9 +207,9 @@ class Replicas:
                 if topic_covers(theirs, mine) or topic_covers(mine, theirs)
             ]
             if not full and others:
-                brokers = list(dict.fromkeys(broker for broker, _ in others))
-                turn = brokers[self.rounds % len(brokers)]
-                others = [(broker, topics) for broker, topics in others if broker == turn]
+                ring = sorted(dict.fromkeys(broker for broker, _ in others))
+                successor = next((broker for broker in ring if broker > self.broker), ring[0])
+                others = [(broker, topics) for broker, topics in others if broker == successor]
             tasks += [Task(broker, topics, mine, since_us, until_us, HOUR_US) for broker, topics in others]
         tasks.sort(key=lambda task: (tree.hops(self.broker, task.store), task.store, task.topics))
         return tasks

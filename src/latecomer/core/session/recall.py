@@ -322,8 +322,8 @@ class Recalls:
         """What a store received when it had already looked at its place (a clock was slow, or the way long) is missing
         in history, and is held: its turn is before the next one of its lane."""
         event = batch[0]
-        if not past.lanes or (recall.missing is not None and recall.missing.holds(event)):
-            return  # nothing is held; or the next round brings this one, and whatever is due before it
+        if not past.lanes:
+            return
         lane, stamp = lane_of(event), stamp_of(event)
         looked_at = recall.overdue.get(lane, NEVER)
         if stamp > looked_at:

@@ -179,7 +179,7 @@ STRATEGIES: Final[dict[type[msgspec.Struct], st.SearchStrategy[Any]]] = {
         response_of, request_ids, paths, names, st.lists(st.tuples(events, numbers), max_size=2), st.none() | keys
     ),
     ResponseEnd: st.builds(
-        ResponseEnd, request_ids, paths, names, numbers, numbers, st.booleans(), st.text(max_size=20), st.booleans()
+        ResponseEnd, request_ids, paths, names, numbers, numbers, st.text(max_size=20), st.booleans()
     ),
     Credit: st.builds(Credit, request_ids, names, numbers),
     Keeping: st.builds(Keeping, names, numbers, numbers, topic_classes, numbers, st.booleans()),

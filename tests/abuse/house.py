@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.conformance.codec import PUBLISH, V5, Hello, Packet
 from tests.conformance.conftest import START_S, unique
 from tests.conformance.raw import PATIENCE_S, Client
@@ -215,6 +217,29 @@ class Probe:
         assert answer.reason == 0
         found = self.client.take()
         assert (found.topic, found.payload) == (self.topic, payload)
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, mib: int) -> Iterator[Path]:
+    """A file system of so many MiB."""
+    folder.mkdir(mode=0o700)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={mib}m,mode=0700", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a small file system needs the right to mount one")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextlib.contextmanager
+def ballast(folder: Path, leaves: int) -> Iterator[None]:
+    """A file that leaves so many bytes of the disk."""
+    found = os.statvfs(folder)
+    path = folder / "ballast"
+    path.write_bytes(bytes(found.f_bavail * found.f_frsize - leaves))
+    yield
+    path.unlink()
 
 
 def nothing_came(client: Client) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.abuse.house import House, Probe, running, settled
+from tests.abuse.house import House, Probe, ballast, running, settled, small_disk
 from tests.conformance.codec import PUBACK, V311, P
 from tests.conformance.raw import PATIENCE_S, Client
 
@@ -21,17 +18,9 @@ SIZE = 20_000
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 12 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir(mode=0o700)
-    command = ["mount", "-t", "tmpfs", "-o", "size=12m,mode=0700", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("a small file system needs the right to mount one")
-    try:
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", 12) as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def payload(number: int) -> bytes:
@@ -44,11 +33,11 @@ def reason(client: Client, number: int) -> int:
     return answer.reason
 
 
-def test_full_and_nearly_full(tmp_path: Path, small_disk: Path) -> None:
+def test_full_and_nearly_full(tmp_path: Path, disk: Path) -> None:
     """Nearly full: what must be kept is refused, and said so. Full: what is under way is not acknowledged before it is
     safe. Both times everything goes on when there is room, without a restart."""
     limits = {"queue_messages": 100_000, "queue_bytes": 1 << 30}
-    broker = {"data": small_disk / "data", "durability": "power"}
+    broker = {"data": disk / "data", "durability": "power"}
     with running(tmp_path, limits=limits, broker=broker) as house:
         probe = Probe(house)
         away, older = house.join(client_id="away", properties=LASTING), house.join(V311)
@@ -56,7 +45,7 @@ def test_full_and_nearly_full(tmp_path: Path, small_disk: Path) -> None:
         away.disconnect()
         publisher = house.join()
         assert reason(publisher, 0) == 0
-        with ballast(small_disk, leaves=200_000):
+        with ballast(disk, leaves=200_000):
             settled(lambda: "the disk is nearly full" in house.log, "the broker notices")
             refused = house.refused("the disk is full")
             assert reason(publisher, 1) == QUOTA
@@ -65,7 +54,7 @@ def test_full_and_nearly_full(tmp_path: Path, small_disk: Path) -> None:
             assert house.refused("the disk is full") == refused + 2
             probe.round_trip()  # what needs no disk goes on
         settled(lambda: reason(publisher, 1) == 0, "there is room")
-        with ballast(small_disk, leaves=10_000):
+        with ballast(disk, leaves=10_000):
             publisher.send(publisher.publication("kept", payload(2), qos=1, packet_id=2))
             settled(lambda: "the disk is full" in house.log, "a commit finds no room")
             probe.round_trip()
@@ -76,16 +65,6 @@ def test_full_and_nearly_full(tmp_path: Path, small_disk: Path) -> None:
         publisher.expect(PUBACK, packet_id=2, reason=0)
         read_back(house, 2)
         probe.client.close()
-
-
-@contextlib.contextmanager
-def ballast(folder: Path, leaves: int) -> Iterator[None]:
-    """A file that leaves so many bytes of the disk."""
-    found = os.statvfs(folder)
-    path = folder / "ballast"
-    path.write_bytes(bytes(found.f_bavail * found.f_frsize - leaves))
-    yield
-    path.unlink()
 
 
 def read_back(house: House, last: int) -> None:

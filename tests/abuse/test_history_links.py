@@ -243,7 +243,7 @@ def test_25_a_store_that_is_none(house: House, rogue: Rogue, manner: str) -> Non
     def serve(request: Request) -> None:
         served.append(request)
         if manner == "says no":
-            core.history.carriage.respond(ResponseEnd(request.id, request.path, "b", 1, 0, False, "no", False))
+            core.history.carriage.respond(ResponseEnd(request.id, request.path, "b", 1, 0, "no", False))
 
     honest = core.history.carriage.serve
     core.history.carriage.serve = serve

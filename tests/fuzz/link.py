@@ -96,7 +96,7 @@ EXAMPLES: tuple[LinkMessage, ...] = (
     Request(ID, ("b4", "b3"), "laptops", Query(FILTERS[1], 5, 70_000, 0, KEY), "u", "A", 4, "b2"),
     Request(ID, ("b4",), "a/#", Query(FILTERS[0], last=100)),
     Response(ID, ("b4", "b3"), "b2", (EVENT, EVENT), (0, 5_000_000), KEY),
-    ResponseEnd(ID, ("b4",), "b2", 2, 5, False, "the store has let go of what is older", False),
+    ResponseEnd(ID, ("b4",), "b2", 2, 5, "the store has let go of what is older", False),
     Credit(ID, "b2", 8),
     Keeping("b2", 1, 3, ("a/#", "b/+/c"), 5, True),
     Compare("b2", "b5", 1, "a/#", 0, 70_000, 1000),

@@ -35,7 +35,7 @@ from latecomer.cli.stores import ask, found_doors
 from latecomer.model.topology_generators import ring
 from latecomer.runtime.network_file import with_stores
 from latecomer.runtime.supervisor import Supervisor
-from tests.network.net import HOST, network_of, running
+from tests.network.net import HOST, answers, network_of, running
 from tests.network.raw import CONNECT, KEEP_ALIVE_SECONDS, Publisher, Subscriber, packet, read_packet, text
 
 SETTLE_SECONDS = 90.0
@@ -161,7 +161,7 @@ class Trial:
         self.outcome.kills += 1
         await asyncio.sleep(chance.uniform(0.05, 1.5))
         self.supervisor.revive(victim, wait=False)
-        await self._answers(victim)
+        await answers(self.supervisor, victim)
         until = time.time()
         wanted = [p for each in self.publishers for p in each.acknowledged_since(since + EDGE_SECONDS)]
         wanted = [payload for payload in wanted if self._sent_at(payload) <= until]
@@ -192,21 +192,6 @@ class Trial:
     async def _settle(self, late: dict[str, Subscriber], wanted: list[bytes]) -> None:
         while any(lacks(subscriber, wanted) for subscriber in late.values()):
             await asyncio.sleep(0.1)
-
-    async def _answers(self, broker: str) -> None:
-        child = self.supervisor.children[broker]
-        until = time.monotonic() + SETTLE_SECONDS
-        while time.monotonic() < until:
-            process = child.process
-            assert process is not None
-            assert process.poll() is None, f"{broker} does not come back: {self.supervisor.last_words(child)}"
-            with suppress(OSError):
-                _, writer = await asyncio.open_connection(HOST, child.seat.port)
-                writer.close()
-                await writer.wait_closed()
-                return
-            await asyncio.sleep(0.05)
-        raise AssertionError(f"{broker} does not come back")
 
 
 def received(subscriber: Subscriber) -> Iterator[tuple[bytes, int]]:

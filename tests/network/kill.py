@@ -13,7 +13,6 @@ import asyncio
 import random
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ if __name__ == "__main__":
 
 from latecomer.model.topology_generators import line, ring
 from latecomer.runtime.supervisor import Supervisor
-from tests.network.net import HOST, network_of, running
+from tests.network.net import answers, network_of, running
 from tests.network.raw import Publisher, Subscriber
 
 SETTLE_SECONDS = 120.0
@@ -139,25 +138,10 @@ class Trial:
             self.supervisor.kill(broker)
             await asyncio.sleep(rng.uniform(*PAUSE_SECONDS))
             self.supervisor.revive(broker, wait=False)
-            await self._answers(broker)
+            await answers(self.supervisor, broker)
             if number % 10 == 9:
                 taken = sum(len(publisher.acknowledged) for publisher in self.publishers)
                 print(f"{number + 1} kills, {taken} acknowledged", file=sys.stderr, flush=True)
-
-    async def _answers(self, broker: str) -> None:
-        child = self.supervisor.children[broker]
-        until = time.monotonic() + SETTLE_SECONDS
-        while time.monotonic() < until:
-            process = child.process
-            assert process is not None
-            assert process.poll() is None, f"{broker} does not come back: {self.supervisor.last_words(child)}"
-            with suppress(OSError):
-                _, writer = await asyncio.open_connection(HOST, child.seat.port)
-                writer.close()
-                await writer.wait_closed()
-                return
-            await asyncio.sleep(0.05)
-        raise AssertionError(f"{broker} does not come back")
 
     async def _settle(self) -> None:
         while any(publisher.pending for publisher in self.publishers) or any(row.lost for row in self._rows()):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from latecomer.runtime.network_file import Network, Seat
 from latecomer.runtime.supervisor import Supervisor
 
 HOST = "127.0.0.1"
+BACK_SECONDS = 120.0
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 # Below the ports that the system hands out to outgoing connections, which would be in the way of a restart.
 _NUMBERS = count(10_000 + 1000 * (WORKER % 22) + os.getpid() % 500)
@@ -53,3 +56,20 @@ def running(network: Network, folder: Path, **more: Any) -> Iterator[Supervisor]
         yield supervisor
     finally:
         supervisor.stop()
+
+
+async def answers(supervisor: Supervisor, broker: str) -> None:
+    """Wait until a broker that was started again takes connections."""
+    child = supervisor.children[broker]
+    until = time.monotonic() + BACK_SECONDS
+    while time.monotonic() < until:
+        process = child.process
+        assert process is not None
+        assert process.poll() is None, f"{broker} does not come back: {supervisor.last_words(child)}"
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection(HOST, child.seat.port)
+            writer.close()
+            await writer.wait_closed()
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{broker} does not come back")

@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from latecomer.cli.main import VERBS, run
-from tests.abuse.house import House, running, settled
+from tests.abuse.house import House, ballast, running, settled, small_disk
 
 Capture = pytest.CaptureFixture[str]
 SIZE = 20_000
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 24 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir(mode=0o700)
-    command = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=0700", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("a small file system needs the right to mount one")
-    try:
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", 24) as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-@contextlib.contextmanager
-def ballast(folder: Path, leaves: int) -> Iterator[None]:
-    """A file that leaves so many bytes of the disk."""
-    found = os.statvfs(folder)
-    path = folder / "ballast"
-    path.write_bytes(bytes(found.f_bavail * found.f_frsize - leaves))
-    yield
-    path.unlink()
 
 
 def payload(number: int) -> bytes:
@@ -65,8 +44,8 @@ def told(house: House, capfd: Capture) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("reserve", [2_000_000, 0], ids=["nearly full", "full"])
-def test_a_full_store_serves_and_recovers(reserve: int, tmp_path: Path, small_disk: Path, capfd: Capture) -> None:
-    section = {"topics": ["kept/#"], "directory": small_disk / "store", "reserve": reserve}
+def test_a_full_store_serves_and_recovers(reserve: int, tmp_path: Path, disk: Path, capfd: Capture) -> None:
+    section = {"topics": ["kept/#"], "directory": disk / "store", "reserve": reserve}
     with running(tmp_path, store=section) as house:
         settled(lambda: "the store answers for kept/#" in house.log, "the store answers")
         publisher, listener = house.join(), house.join()
@@ -80,7 +59,7 @@ def test_a_full_store_serves_and_recovers(reserve: int, tmp_path: Path, small_di
 
         for number in range(3):
             publish(number)
-        with ballast(small_disk, leaves=reserve // 2 or 4096):
+        with ballast(disk, leaves=reserve // 2 or 4096):
             number = 3
             while "the store is full" not in house.log:
                 publish(number)

@@ -97,7 +97,7 @@ def answer(id: RequestId, *events: Event, store: str = "e", next: Key | None = N
 
 
 def over(id: RequestId, *, store: str = "e", problem: str = "", final: bool = True, from_us: int = 0) -> ResponseEnd:
-    return ResponseEnd(id, ("a",), store, 2, from_us, not problem, problem, final)
+    return ResponseEnd(id, ("a",), store, 2, from_us, problem, final)
 
 
 def the(effects: list[Effect], peer: str = "c") -> Request:

@@ -79,7 +79,7 @@ def test_a_request_for_one_store_takes_no_notice_of_the_table() -> None:
     hand = middle()
     assert len(requests(hand.hear("c", request("e", "ec", store="d")), "b")) == 1
     [answer] = ends(hand.hear("c", request("e", "ec", store="nobody")), "c")
-    assert (answer.store, answer.final, answer.complete) == ("a", False, False)
+    assert (answer.store, answer.final, bool(answer.problem)) == ("a", False, True)
     assert answer.problem == "the way ends here"
 
 
@@ -257,7 +257,7 @@ def test_a_request_that_ends_here_is_answered_here() -> None:
     effects = hand.perform(hand.hear("b", request("d", "db")))
     assert [len(answer.events) for answer in responses(effects, "b")] == [2]
     [over] = ends(effects, "b")
-    assert (over.path, over.store, over.hops, over.complete) == (("d", "b"), "a", 2, True)
+    assert (over.path, over.store, over.hops, over.problem) == (("d", "b"), "a", 2, "")
 
 
 def test_more_requests_than_a_store_can_remember_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,5 +267,5 @@ def test_more_requests_than_a_store_can_remember_are_turned_away(monkeypatch: py
     hand.keep()
     effects = hand.hear("b", *[request("d", "db", number) for number in (1, 2, 3)])
     [end] = ends(effects, "b")
-    assert (end.id.number, end.final, end.complete) == (3, False, False)
+    assert (end.id.number, end.final, bool(end.problem)) == (3, False, True)
     assert len(hand.broker.history.store.waiting) == 2

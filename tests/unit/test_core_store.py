@@ -8,7 +8,7 @@ import pytest
 
 from latecomer.core.effects import Append, Effect, Lookup, Persist
 from latecomer.core.inputs import Found, StoreAssigned, StoreBlocked, StoreTrimmed
-from latecomer.core.store import ALIVE_US, CREDIT_MAX, REPLICA, ClassRow, store_problem
+from latecomer.core.store import ALIVE_US, CREDIT_MAX, REPLICA, ClassRow
 from latecomer.messages.link import Adopted, Credit, Publication, RequestId, StoreAdvertise, Subscribe
 from latecomer.model.event import Event
 from latecomer.model.history import Page, Query, key_of
@@ -114,13 +114,6 @@ def test_a_new_store_does_not_claim_what_was_published_before_it() -> None:
     assert kept.gaps == ()
 
 
-@pytest.mark.parametrize(
-    ("topics", "fine"), [("t/#", True), ("#", True), ("$s/#", False), ("a/#/b", False), ("", False)]
-)
-def test_which_classes_a_broker_can_keep(topics: str, fine: bool) -> None:
-    assert (store_problem(topics) is None) is fine
-
-
 # -- restarts ----------------------------------------------------------------------------------------------------------
 
 
@@ -195,7 +188,7 @@ def test_a_full_store_serves_what_is_old_and_says_so() -> None:
     effects = hand.perform(hand.hear("b", request("d", "db")))
     assert [len(answer.events) for answer in responses(effects, "b")] == [1]
     [end] = ends(effects, "b")
-    assert (end.complete, end.final) == (False, True)
+    assert (bool(end.problem), end.final) == (True, True)
     assert end.problem == "the store may have missed something: it was full, or away"
 
 
@@ -250,7 +243,7 @@ def test_an_answer_says_from_when_on_it_has_everything(
     gap = ((100, 200),) if "since_us" in asked and asked["since_us"] in (5, 200, 201) else ()
     kept.rows[CLASS], kept.kept_from_us = ClassRow(since, gap), trimmed
     [end] = ends(hand.perform(hand.hear("b", request("d", "db", asked=query(CLASS, **asked)))), "b")
-    assert (end.from_us, end.complete, end.problem) == (from_us, not problem, problem)
+    assert (end.from_us, end.problem) == (from_us, problem)
 
 
 def test_what_was_filled_closes_the_gaps_behind_it() -> None:
@@ -356,7 +349,7 @@ def test_a_store_that_cannot_be_read_says_so_and_another_may_be_asked() -> None:
     hand = store()
     [lookup] = lookups(hand.hear("b", request("d", "db")))
     [end] = ends(hand.tell(Found(lookup.token, Page((), None), "segment 7 is damaged")), "b")
-    assert (end.complete, end.problem, end.final) == (False, "segment 7 is damaged", False)
+    assert (end.problem, end.final) == ("segment 7 is damaged", False)
 
 
 def test_who_no_longer_wants_to_know_is_not_answered() -> None:
@@ -403,7 +396,7 @@ def test_what_may_not_be_received_is_left_out() -> None:
     effects = hand.perform(hand.hear("b", request("d", "db", user="alice")))
     assert [ids(answer.events) for answer in responses(effects, "b")] == [["d.1.1", "d.1.3"]]
     [end] = ends(effects, "b")
-    assert (end.complete, end.problem) == (True, "")
+    assert end.problem == ""
 
 
 def test_another_store_may_have_everything() -> None:

@@ -170,7 +170,7 @@ def response(*events: Event, path: tuple[str, ...] = ("4",), left: tuple[int, ..
 
 
 def response_end(path: tuple[str, ...] = ("4",), problem: str = "") -> ResponseEnd:
-    return ResponseEnd(ID, path, "2", 1, 0, not problem, problem)
+    return ResponseEnd(ID, path, "2", 1, 0, problem)
 
 
 TOPIC_CLASSES = {

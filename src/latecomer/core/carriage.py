@@ -78,7 +78,7 @@ class Carriage:
             self.serve(request)
         elif way is None or way == came_from or len(request.path) >= PATH_MAX:
             problem = "the way ends here" if len(request.path) < PATH_MAX else f"more than {PATH_MAX} hops"
-            end = ResponseEnd(request.id, request.path, self.broker, len(request.path), 0, False, problem, False)
+            end = ResponseEnd(request.id, request.path, self.broker, len(request.path), 0, problem, False)
             self.respond(end)
         else:
             path = (*request.path, self.broker)
@@ -152,6 +152,4 @@ def _shortened(frame: Response | ResponseEnd) -> Response | ResponseEnd:
     if type(frame) is Response:
         return Response(frame.id, path, frame.store, frame.events, frame.left_us, frame.next)
     assert type(frame) is ResponseEnd
-    return ResponseEnd(
-        frame.id, path, frame.store, frame.hops, frame.from_us, frame.complete, frame.problem, frame.final
-    )
+    return ResponseEnd(frame.id, path, frame.store, frame.hops, frame.from_us, frame.problem, frame.final)

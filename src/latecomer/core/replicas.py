@@ -109,8 +109,6 @@ class Replicas:
     surveys: dict[int, Callable[[Surveyed], None]] = field(default_factory=dict)
     pulled: OrderedDict[tuple[BrokerId, str, int], tuple[int, int]] = field(default_factory=OrderedDict)
     """Slices of others as they were when we fetched them: what is the same as then has nothing new for us."""
-    fetched: int = 0
-    rounds: int = 0
 
     # -- words -----------------------------------------------------------------------------------------------------
 
@@ -180,7 +178,6 @@ class Replicas:
         self.known = dict(self.directory.words)
         self.failed.clear()
         self.full = full
-        self.rounds += 1
         self.tasks = deque(self._tasks(full))
         self.round_due = self.orders.wake(self.orders.now + self.settings.replica_us)
         self._next()
@@ -359,7 +356,6 @@ class Replicas:
 
         def take(events: Sequence[Event]) -> None:
             task.heard_at = self.orders.now
-            self.fetched += len(events)
             for event in events:
                 self.store.append(event)
             if holder:

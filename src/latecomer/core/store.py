@@ -26,7 +26,6 @@ from latecomer.core.orders import Orders
 from latecomer.core.session.limits import Access
 from latecomer.core.settings import BrokerSettings
 from latecomer.messages.link import Credit, Request, RequestId, Response, ResponseEnd
-from latecomer.model.errors import FilterError
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Query
@@ -380,7 +379,7 @@ class Store:
                 count=stream.count,
                 detail=problem,
             )
-        self.respond(ResponseEnd(stream.id, stream.path, self.broker, hops, from_us, not problem, problem, final))
+        self.respond(ResponseEnd(stream.id, stream.path, self.broker, hops, from_us, problem, final))
 
     def completeness(self, topics: str, query: Query) -> tuple[int, str]:
         """From when on an answer has everything, and what is missing in it, in words."""
@@ -428,12 +427,3 @@ def _with_gap(row: ClassRow, start: int, end: int) -> ClassRow:
         (start, _), (_, end), *rest = gaps  # the oldest two become one
         gaps = ((start, end), *rest)
     return ClassRow(row.since_us, gaps)
-
-
-def store_problem(topics: str) -> str | None:
-    """Why a broker cannot keep a topic class, if so."""
-    try:
-        Filter(topics)
-    except FilterError as error:
-        return error.problem
-    return "topics that begin with $ are not kept" if topics.startswith("$") else None

@@ -260,8 +260,8 @@ class ResponseEnd(msgspec.Struct, frozen=True, tag="response-end", array_like=Tr
     hops: Number
     from_us: Number
     """Complete from here on."""
-    complete: bool = True
     problem: str = ""
+    """What is missing; empty: nothing."""
     final: bool = True
     """Whether it is of no use to ask again: the store said all it can."""
 

@@ -189,7 +189,7 @@ def _store_advertise(m: StoreAdvertise) -> str:
 
 
 def _response_end(m: ResponseEnd) -> str:
-    worth = ("complete" if m.complete else "incomplete") + ("" if m.final else " for now")
+    worth = ("incomplete" if m.problem else "complete") + ("" if m.final else " for now")
     end = f"response-end {m.id} {worth}, {_count(m.hops, 'hop')}"
     return f"{end}: {m.problem}" if m.problem else end
 

@@ -6,7 +6,7 @@ import pytest
 
 from latecomer.core.effects import Effect
 from latecomer.core.retrieval import ATTEMPTS_MAX, PATIENCE_US, PAUSE_US, WINDOW
-from latecomer.messages.link import Alive, Credit, Publication, StoreAdvertise
+from latecomer.messages.link import Adopted, Alive, Complete, Credit, Publication, StoreAdvertise
 from latecomer.model.history import Outcome, key_of
 from latecomer.model.ids import NUMBER_MAX
 from tests.unit.hand import publications
@@ -138,3 +138,33 @@ def test_what_was_wrong_with_an_attempt_before_is_not_said_of_the_one_that_went_
     hand.hear("c", StoreAdvertise((("#", 2),)))
     hand.hear("c", over(the(hand.wait(PAUSE_US)).id))
     assert reader.outcomes == [Outcome(("e",), 2, 0)]
+
+
+# -- what an answer is worth -------------------------------------------------------------------------------------------
+
+
+def test_who_was_not_asked_may_not_answer() -> None:
+    """Bad input 24: the question went to `c`, and `d` is a broker behind `b`."""
+    for ends in (False, True):
+        hand = network()
+        reader = Reader(hand)
+        id = the(reader.first).id
+        made_up = over(id, store="d") if ends else answer(id, past("d", 1, 1), store="d")
+        [reason] = hand.away(hand.hear("b", made_up))
+        assert "which it was not asked" in reason
+        assert (reader.ids, reader.outcomes) == ([], [])
+
+
+def test_what_was_begun_from_a_part_of_the_topics_is_never_complete() -> None:
+    """First nobody keeps all of `+/x`; in the next tree somebody does, but not what was handed on before."""
+    hand = network()
+    reader = Reader(hand, "+/x")
+    hand.hear("c", answer(the(reader.first).id, past("e", 1, 1, "t/x")))
+    assert reader.ids == ["e.1.1"]
+    hand.hear("b", hand.states("b", "d"))
+    hand.settle()
+    version = hand.broker.membership.version
+    hand.hear("b", Adopted(version), Complete(version))
+    effects = hand.hear("c", Adopted(version), StoreAdvertise((("#", 2),)), Complete(version))
+    hand.hear("c", over(the(effects).id))
+    assert [outcome.problem for outcome in reader.outcomes] == ["no store keeps all of these topics"]

@@ -145,7 +145,7 @@ of_stores: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
     ),
     answered,
     st.builds(
-        ResponseEnd, asked, paths | st.just(("a",)), brokers, small, small, st.booleans(), st.just(""), st.booleans()
+        ResponseEnd, asked, paths | st.just(("a",)), brokers, small, small, st.just(""), st.booleans()
     ),
     st.builds(Credit, asked, brokers, small | st.just(NUMBER_MAX)),
     st.builds(Keeping, brokers, small, small, st.lists(classes, max_size=2).map(tuple), instants, st.booleans()),

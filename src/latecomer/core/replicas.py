@@ -8,8 +8,8 @@ the difference.
 
 A store that begins, or comes back, goes through one round before it advertises: it never answers for a time that
 others know better. Later it does a round with everybody whenever the tree has changed and settled, and every
-`replica_us` one with its successor in the ring of those who keep the same, which is enough to spread anything to all
-of them.
+`replica_us` one with a few of those who keep some of the same, in turn: who keeps less than we do hands on only that,
+so in the end everybody has to be asked.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ WIDEST = 1_000_000
 """Slices that a comparison may span; those without events are left out, and few have any."""
 SLICES_MAX = 100_000
 """In one answer."""
+TURNS = 3
+"""Stores that a later round goes to; the next one begins one further."""
 SURVEYS_MAX = 1024
 """Comparisons that others may have under way with us."""
 
@@ -103,6 +105,8 @@ class Replicas:
     """Our classes of which some other store could not be compared in this round."""
     full: bool = False
     """This round goes through everybody."""
+    rounds: int = 0
+    """Those that did not."""
     due: Instant | None = None
     round_due: Instant | None = None
     numbers: int = 0
@@ -178,6 +182,7 @@ class Replicas:
         self.known = dict(self.directory.words)
         self.failed.clear()
         self.full = full
+        self.rounds += not full
         self.tasks = deque(self._tasks(full))
         self.round_due = self.orders.wake(self.orders.now + self.settings.replica_us)
         self._next()
@@ -204,9 +209,9 @@ class Replicas:
                 if topic_covers(theirs, mine) or topic_covers(mine, theirs)
             ]
             if not full and others:
-                ring = sorted(dict.fromkeys(broker for broker, _ in others))
-                successor = next((broker for broker in ring if broker > self.broker), ring[0])
-                others = [(broker, topics) for broker, topics in others if broker == successor]
+                brokers = list(dict.fromkeys(broker for broker, _ in others))
+                turns = [brokers[(self.rounds + turn) % len(brokers)] for turn in range(TURNS)]
+                others = [(broker, topics) for broker, topics in others if broker in turns]
             tasks += [Task(broker, topics, mine, since_us, until_us, HOUR_US) for broker, topics in others]
         tasks.sort(key=lambda task: (tree.hops(self.broker, task.store), task.store, task.topics))
         return tasks

@@ -65,7 +65,7 @@ lock: ## write requirements.lock anew (ARGS=--upgrade takes the newest of everyt
 	@test -x $(BIN)/uv || $(MAKE) --no-print-directory setup
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-	  --extra dev pyproject.toml --output-file requirements.lock $(ARGS)
+	  --extra dev --extra plan pyproject.toml --output-file requirements.lock $(ARGS)
 
 clean: ## remove .venv, caches and builds
 	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

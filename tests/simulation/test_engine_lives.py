@@ -58,6 +58,11 @@ class MirroredStore(SimStore):
         assert slices == SimStore.survey(self, topics, since_us, until_us, width_us)
         return slices
 
+    def take_back(self, origin: str, epoch: int, after: int, since_us: int) -> int:
+        count = self._open().take_back(origin, epoch, after, since_us)
+        assert count == SimStore.take_back(self, origin, epoch, after, since_us)
+        return count
+
     def trim(self, before_us: int) -> None:
         """The engine lets go by whole segments, when it sees fit: not here."""
 

@@ -12,7 +12,7 @@ from latecomer.messages.link import LinkMessage, Run
 from latecomer.messages.mqtt import Packet
 from latecomer.model.event import Event
 from latecomer.model.history import Outcome, Query
-from latecomer.model.ids import BrokerId, ClientId
+from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Record
 
 
@@ -47,12 +47,22 @@ class Append(msgspec.Struct, frozen=True):
     event: Event
 
 
-Write = Put | Drop | Trim | Append
+class TakeBack(msgspec.Struct, frozen=True):
+    """Take events of one origin and epoch, numbered higher than `after`, out of this broker's store again: they became
+    safe, and what belongs to them did not. None of them was published before `since_us`."""
+
+    origin: BrokerId
+    epoch: int
+    after: int
+    since_us: Instant
+
+
+Write = Put | Drop | Trim | Append | TakeBack
 
 
 class Persist(msgspec.Struct, frozen=True):
     """Make these writes safe, all or none, before anything that follows. What is appended may become safe a moment
-    before the rest: it comes again after a crash, and is not kept twice."""
+    before the rest: after a crash it comes again and is not kept twice, or it is taken back."""
 
     writes: list[Write]
 

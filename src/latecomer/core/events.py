@@ -29,7 +29,7 @@ from latecomer.core.losses import Losses
 from latecomer.core.membership import Membership
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
-from latecomer.core.outbox import RESERVE, Entry, Outbox
+from latecomer.core.outbox import CLOCK_US, RESERVE, Entry, Outbox
 from latecomer.core.retained import RetainedMessages, with_expiry
 from latecomer.core.routes import Route, Routes
 from latecomer.core.seen import Seen
@@ -45,8 +45,6 @@ DONE_BATCH = 512
 """Reports collected for one neighbour before they leave without waiting for `done_delay_us`."""
 FLEETING_MAX = 1024
 """Unreliable events that wait for a tree to become ready."""
-CLOCK_US = 1_000_000
-"""How far ahead the disk is told that stamps were given; a restart begins behind that."""
 
 
 @dataclass(slots=True)

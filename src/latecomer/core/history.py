@@ -63,6 +63,7 @@ class History:
             clients,
             advertisements,
             access,
+            outbox,
             lambda: settling.settled,
             carriage.respond,
             lambda: self.replicas.keeps(),

@@ -20,6 +20,8 @@ from latecomer.model.ids import BrokerId
 RESERVE = 1 << 20
 """Sequence numbers taken per write, long before they are used: a store may know of an event before the disk knows of
 its number, and a restart must not give it to another. It skips the unused ones."""
+CLOCK_US = 1_000_000
+"""How far ahead the disk is told that stamps were given; a restart begins behind that."""
 
 
 @dataclass(slots=True)

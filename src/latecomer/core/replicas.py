@@ -227,7 +227,8 @@ class Replicas:
         self._compare(self.task)
 
     def _finish(self) -> None:
-        """The round is over: we have all that the others had."""
+        """The round is over: we have all that the others had. However long it took, there is a pause behind it."""
+        self.round_due = self.orders.wake(self.orders.now + self.settings.replica_us)
         if not self.full:
             return
         tree = self.interest.tree

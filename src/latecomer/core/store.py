@@ -12,17 +12,18 @@ It says so in every answer, and `replicas` closes the gaps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from latecomer.core.advertisements import Advertisements
 from latecomer.core.clients import Clients, Disk
-from latecomer.core.effects import Append, Drop, Lookup, Put
+from latecomer.core.effects import Append, Drop, Lookup, Put, TakeBack
 from latecomer.core.inputs import Found, StoreAssigned, StoreBlocked, StoreTrimmed
 from latecomer.core.neighbours import SILENCES
 from latecomer.core.orders import Orders
+from latecomer.core.outbox import CLOCK_US, Outbox
 from latecomer.core.session.limits import Access
 from latecomer.core.settings import BrokerSettings
 from latecomer.messages.link import Credit, Request, RequestId, Response, ResponseEnd
@@ -90,6 +91,8 @@ class Store:
     clients: Clients
     advertisements: Advertisements
     access: Access
+    outbox: Callable[[], Outbox]
+    """Of this broker: what its own clients published."""
     settled: Callable[[], bool]
     respond: Callable[[Response | ResponseEnd], None]
     keeps: Callable[[], None]
@@ -111,6 +114,8 @@ class Store:
     alive_us: int = 0
     """When the store was last known to be there, before this start."""
     recovered: dict[str, ClassRow] = field(default_factory=dict)
+    kept: int = 0
+    """The newest event of our own clients that the disk knows of."""
     appended: int = 0
     refused: int = 0
     served: int = 0
@@ -118,12 +123,24 @@ class Store:
     replayed: int = 0
 
     def recover(self, disk: Disk) -> None:
-        alive_us = disk.get("meta", {}).get("", {}).get("store_alive", 0)
+        meta = disk.get("meta", {}).get("", {})
+        alive_us = meta.get("store_alive", 0)
         assert isinstance(alive_us, int)
         self.alive_us = alive_us
+        if "kept" in meta:
+            self._take_back(meta)
         for name, row in disk.get("store", {}).get("", {}).items():
             assert isinstance(row, ClassRow)
             self.recovered[str(name)] = row
+
+    def _take_back(self, meta: Mapping[int | str, object]) -> None:
+        """An event of our own clients that the store has and our disk does not know of was never acknowledged: its
+        publisher sends it again, and it becomes another event."""
+        epoch, kept, stamps_until = meta.get("epoch"), meta["kept"], meta.get("stamp", 0)
+        assert isinstance(kept, int)
+        assert isinstance(stamps_until, int)
+        if isinstance(epoch, int):
+            self.orders.writes.append(TakeBack(self.broker, epoch, kept, max(0, stamps_until - CLOCK_US)))
 
     # -- what is kept ----------------------------------------------------------------------------------------------
 
@@ -145,6 +162,7 @@ class Store:
         self._forget_recovered()
         if self.rows:
             self._stay_alive()
+            self._know(self.outbox().next_seq - 1)
         self.keeps()
 
     def _forget_recovered(self) -> None:
@@ -241,6 +259,12 @@ class Store:
     def append(self, event: Event) -> None:
         self.appended += 1
         self.orders.writes.append(Append(event))
+        if event.id.origin == self.broker and event.id.seq > self.kept:
+            self._know(event.id.seq)
+
+    def _know(self, newest: int) -> None:
+        self.kept = newest
+        self.orders.writes.append(Put("meta", "", "kept", newest))
 
     def on_trimmed(self, fact: StoreTrimmed) -> None:
         self.kept_from_us = max(self.kept_from_us, fact.kept_from_us)

@@ -95,6 +95,11 @@ class Engine:
         with hot.writing:
             return hot.append(events if self._cold is None else not_in(self._cold, events))
 
+    def take_back(self, origin: str, epoch: int, after: int, since_us: int) -> int:
+        """Remove the events of one origin and epoch that are numbered higher than `after`, none of which was published
+        before `since_us`; how many there were. For a crash that left them safe, and not what belongs to them."""
+        return self._hot.take_back(origin, epoch, after, since_us)
+
     # --- reading ---
 
     def read(self, query: Query, now_us: int, events_max: int, bytes_max: int, scan_max: int = SCAN_MAX) -> Page:

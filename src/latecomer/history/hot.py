@@ -224,6 +224,12 @@ class Hot:
                 repair.quarantine(self)
             return self._add(events)
 
+    def take_back(self, origin: str, epoch: int, after: int, since_us: int) -> int:
+        """How many were there."""
+        with self.writing, self.guard():
+            late = [segment for segment in self.segments if segment.end_us > since_us]
+            return sum(repair.take_back(self, segment, origin, epoch, after, since_us) for segment in late)
+
     def _add(self, events: Sequence[Event]) -> int:
         batches: dict[int, tuple[Segment, dict[Place, Event]]] = {}
         segment: Segment | None = None

@@ -84,16 +84,25 @@ def _move(connection: Connection, place: Place) -> bool | None:
     event = event_of(tuple(row))
     if event is not None and event.topic == name:
         return False
-    at, origin, epoch, seq, number, _, body = row
-    if _sound(tuple(row)) is not None or not isinstance(body, bytes) or not isinstance(at, int):
+    if _sound(tuple(row)) is not None or not isinstance(row[6], bytes) or not isinstance(row[0], int):
         return None  # what stands around a sound body can be made anew from it
-    digest = digest_of(EventId(origin, epoch, seq))
-    halves = (digest & 0xFFFFFFFF, digest >> 32)
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(INTO_QUARANTINE, (*row, UNSOUND))
+    complete = take_out(connection, tuple(row))
+    connection.execute("COMMIT" if complete else "ROLLBACK")
+    return True if complete else None
+
+
+def take_out(connection: Connection, row: Row) -> bool:
+    """Remove a row, and what it added to the sums; False if these are not as they should be."""
+    at, origin, epoch, seq, number, _, body = row
+    if not isinstance(body, bytes):
+        return False
+    digest = digest_of(EventId(origin, epoch, seq))
+    halves = (digest & 0xFFFFFFFF, digest >> 32)
     complete = True
     for sql, values in (
-        (f"DELETE FROM event {AT}", place),
+        (f"DELETE FROM event {AT}", row[:4]),
         (
             "UPDATE topic SET count = count - 1, bytes = bytes - ?, low = low - ?, high = high - ? WHERE number = ?",
             (len(body), *halves, number),
@@ -105,8 +114,26 @@ def _move(connection: Connection, place: Place) -> bool | None:
     ):
         connection.execute(sql, values)
         complete = complete and connection.execute("SELECT changes()") == [(1,)]
-    connection.execute("COMMIT" if complete else "ROLLBACK")
-    return True if complete else None
+    return complete
+
+
+def take_back(hot: Hot, segment: Segment, origin: str, epoch: int, after: int, since_us: int) -> int:
+    """Remove the events of one origin and epoch numbered higher than `after`: what belongs to them is not safe."""
+    connection = hot.pool.writer(segment)
+    with whole(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        rows = connection.execute(
+            f"{ROW} FROM event WHERE at >= ? AND origin = ? AND epoch = ? AND seq > ?", (since_us, origin, epoch, after)
+        )
+        complete = all(take_out(connection, row) for row in rows)
+        connection.execute("COMMIT" if complete else "ROLLBACK")
+    if not complete:
+        whole_again = rebuild(hot, segment, "its sums are wrong")
+        return take_back(hot, segment, origin, epoch, after, since_us) if whole_again else 0
+    if rows:
+        segment.moved += len(rows)
+        segment.load(connection)
+    return len(rows)
 
 
 # --- whole segments ---

@@ -33,6 +33,7 @@ from latecomer.core.effects import (
     Send,
     Spread,
     Survey,
+    TakeBack,
     Transmit,
 )
 from latecomer.core.inputs import Input, RunOpened, Started, StoreAssigned, StoreBlocked, Woken
@@ -67,7 +68,12 @@ class Group:
     writes: list[Any] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     """For the store."""
+    ghosts: TakeBack | None = None
+    """What the store is to take back."""
     ready: list[Effect | Connection] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.writes or self.events or self.ghosts)
 
 
 class Driver:
@@ -212,30 +218,29 @@ class Driver:
         for effect in held:
             if type(effect) is Persist:
                 self._add(group, effect)
-            elif group.writes or group.events:
+            elif group:
                 group.ready.append(effect)
             else:
                 before.append(effect)
         self._perform_held(before)
-        if group.writes or group.events:
+        if group:
             self.writing = True
             self._keep(group)
         elif self.held:
             self._commit()
 
     def _add(self, group: Group, persist: Persist) -> None:
-        if self.keeper is None:
-            group.writes += persist.writes
-            return
         for write in persist.writes:
             if type(write) is Append:
                 group.events.append(write.event)
+            elif type(write) is TakeBack:
+                group.ghosts = write
             elif self.durable:
                 group.writes.append(write)
 
     def _keep(self, group: Group) -> None:
         """First what belongs into the store, then the rest."""
-        if not group.events or self.keeper is None:
+        if self.keeper is None or not (group.events or group.ghosts):
             self._submit(group)
             return
 
@@ -244,7 +249,7 @@ class Driver:
                 self._not_kept(group)
             self._submit(group)
 
-        self.keeper.append(group.events, kept)
+        self.keeper.append(group.events, group.ghosts, kept)
 
     def _not_kept(self, group: Group) -> None:
         """The store had no room. That something is missing becomes safe together with the events that are: so whatever

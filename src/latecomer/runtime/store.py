@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from latecomer.core.effects import Lookup, Survey
+from latecomer.core.effects import Lookup, Survey, TakeBack
 from latecomer.core.inputs import Found, Input, StoreBlocked, StoreTrimmed, Surveyed
 from latecomer.history import Engine, EngineSettings, Problem, StoreFailed, StoreFull
 from latecomer.history.cold_errors import ColdError
@@ -52,6 +52,8 @@ class Kept(Protocol):
         """What was found damaged since it was opened."""
 
     def append(self, events: Sequence[Event]) -> int: ...
+
+    def take_back(self, origin: str, epoch: int, after: int, since_us: Instant) -> int: ...
 
     def read(self, query: Query, now_us: Instant, events_max: int, bytes_max: int) -> Page: ...
 
@@ -105,11 +107,15 @@ class Keeper:
 
     # -- what the driver orders ------------------------------------------------------------------------------------
 
-    def append(self, events: Sequence[Event], done: Callable[[StoreFull | None], None]) -> None:
+    def append(
+        self, events: Sequence[Event], ghosts: TakeBack | None, done: Callable[[StoreFull | None], None]
+    ) -> None:
         """Keep these events, all or none; then `done(None)`, or with the reason why there is no room."""
 
         def write() -> StoreFull | None:
             try:
+                if ghosts is not None:
+                    self.engine.take_back(ghosts.origin, ghosts.epoch, ghosts.after, ghosts.since_us)
                 self.engine.append(events)
             except StoreFull as full:
                 return full

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from latecomer.core.effects import Append, Drop, Put, Trim, Write
+from latecomer.core.effects import Append, Drop, Put, TakeBack, Trim, Write
 from latecomer.sim.store import SimStore
 
 Key = int | str
@@ -28,11 +28,13 @@ class Disk:
         for write in writes:
             if type(write) is Append:
                 self.store.append(write.event)
+            elif type(write) is TakeBack:
+                self.store.take_back(write.origin, write.epoch, write.after, write.since_us)
 
     def put(self, writes: Sequence[Write]) -> None:
         tables = self.tables
         for write in writes:
-            if isinstance(write, Append):
+            if isinstance(write, Append | TakeBack):
                 continue
             table = tables.get(write.table)
             if table is None:

@@ -107,6 +107,8 @@ class Episode:
     first_asked: Instant
     pipe: Pipe | None
     asks: int = 0
+    again: int = -1
+    """Before which arrival it was last asked for again: then history begins again, whatever came before."""
     arrivals: list[Arrival] = field(default_factory=list)
     marker: Marker | None = None
     marked_at: Instant = 0
@@ -124,9 +126,11 @@ class Episode:
 
     def lossless(self) -> bool:
         """Whether what is promised comes whatever happens to the connection, or nothing happened to it."""
-        if self.wish.qos:
-            return True
-        return self.asks == 1 and self.client.pipe is self.pipe and self.pipe is not None and not self.pipe.cut
+        return self.wish.qos > 0 or (self.asks == 1 and self.undisturbed())
+
+    def undisturbed(self) -> bool:
+        """Whether it is still the connection over which it was asked."""
+        return self.client.pipe is self.pipe and self.pipe is not None and not self.pipe.cut
 
 
 @dataclass(slots=True)
@@ -175,6 +179,8 @@ class HistoryLedger:
         episodes = self.episodes.setdefault((client.id, wish.text), [])
         if not episodes or episodes[-1].over:
             episodes.append(Episode(client, wish, self.world.now, client.pipe, quiet_at=self.quiet_at))
+        else:
+            episodes[-1].again = len(episodes[-1].arrivals)
         episodes[-1].asks += 1
 
     def withdrew(self, client: MqttClient, wish: Wish) -> None:
@@ -296,15 +302,23 @@ class HistoryLedger:
         counts = Counter(arrival.token for arrival in episode.arrivals if arrival.counts)
         for token, count in counts.items():
             again = self.resent[token]
-            if self.publications[token].qos == 2:  # a store may know of it before its origin died and forgot
-                again = min(again, max(0, len(self.events.get(token, ())) - 1))
+            if self.publications[token].qos == 2:  # a store may know of it when its origin lost its disk
+                lives = {(id.origin, id.epoch) for id in self.events.get(token, ())}
+                again = min(again, max(0, len(lives) - 1))
             if count > episode.asks * (1 + again):
                 self.violate("twice", f"{_named(episode)}: {token} came {count} times")
 
     def _check_order(self, episode: Episode) -> None:
+        if episode.again < 0:
+            self._check_order_of(episode, episode.arrivals)
+        else:
+            self._check_order_of(episode, episode.arrivals[: episode.again])
+            self._check_order_of(episode, episode.arrivals[max(episode.again, episode.marker_index) :])
+
+    def _check_order_of(self, episode: Episode, arrivals: Sequence[Arrival]) -> None:
         got: dict[str, None] = {}
         newest: dict[tuple[ClientId, str, int], int] = {}
-        for arrival in episode.arrivals:
+        for arrival in arrivals:
             if arrival.token in got:
                 continue
             got[arrival.token] = None
@@ -346,7 +360,8 @@ class HistoryLedger:
         client, since = episode.client.id, episode.first_asked
         if any(name == client and at >= since for (name, _), at in self.drops.items()):
             return
-        if marker.events != len(history):
+        lost = 0 if episode.undisturbed() else sum(p.qos == 0 for p in self.publications.values())
+        if not len(history) <= marker.events <= len(history) + lost:
             self.violate("marker", f"{_named(episode)}: {len(history)} came, the marker says {marker.events}")
 
     def _belongs(self, episode: Episode, stretch: Stretch, marker: Marker) -> Callable[[str], bool]:

@@ -12,7 +12,7 @@ from latecomer.core.attributes import attributes_of
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Key, Page, Query, Slice, key_of
-from latecomer.model.ids import NUMBER_MAX, EventId, Instant
+from latecomer.model.ids import NUMBER_MAX, BrokerId, EventId, Instant
 from latecomer.model.topics import topic_matches
 
 LOOKED_AT_MAX = 256
@@ -101,6 +101,16 @@ class SimStore:
             self.mortal -= self.events.pop(key).expires_us > 0
         del self.keys[:behind]
         self.kept_from_us = max(self.kept_from_us, before_us)
+
+    def take_back(self, origin: BrokerId, epoch: int, after: int, since_us: Instant) -> int:
+        """Remove the events of one origin and epoch numbered higher than `after`; how many."""
+        first = bisect_left(self.keys, Key(since_us, "", 0, 0))
+        gone = [key for key in self.keys[first:] if (key.origin, key.epoch) == (origin, epoch) and key.seq > after]
+        for key in gone:
+            self.mortal -= self.events.pop(key).expires_us > 0
+        if gone:
+            self.keys = [key for key in self.keys if key in self.events]
+        return len(gone)
 
     def crashed(self, random: Random) -> None:
         """The broker died. What was appended is safe."""

@@ -322,7 +322,7 @@ class Recalls:
         """What a store received when it had already looked at its place (a clock was slow, or the way long) is missing
         in history, and is held: its turn is before the next one of its lane."""
         event = batch[0]
-        if not past.lanes:
+        if not past.lanes or (recall.missing is not None and recall.missing.holds(event)):
             return
         lane, stamp = lane_of(event), stamp_of(event)
         looked_at = recall.overdue.get(lane, NEVER)
@@ -341,7 +341,10 @@ class Recalls:
         key = key_of(event)
         number = past.by_id.get(event.id)
         early = recall.early.pop(event.id, event) is None
+        beyond = recall.missing is not None and recall.missing.holds(event)
         if number is not None and (early or recall.fetching is not None) and not recall.asks_for(event):
+            if beyond:
+                return
             past.remember(recall, event)
             self.holding.give(session, past, number)  # it is live, and its turn is now
             return
@@ -349,7 +352,7 @@ class Recalls:
         subscription = session.subscriptions[recall.text]
         if subscription.no_local and event.publisher == session.client:  # [MQTT-3.8.3-3]
             return
-        if recall.missing is not None and recall.missing.holds(event):
+        if beyond:
             return  # the next round brings it, behind those of its lane that only the next round can bring
         if recall.fetching is not None:
             matching = self.holding.matching(session, event)

@@ -2,9 +2,7 @@
 
     .venv/bin/python tests/network/history_kill.py --kills 50
 
-Four brokers in a ring, two of them with a store of the same topics, and two publishers of QoS 2 at each of the others
-(what is published at a store's own broker, and not acknowledged when it is killed, may be kept and come again:
-docs/reference/durability.md). In every round
+Four brokers in a ring, two of them with a store of the same topics, and two publishers of QoS 2 at each. In every round
 a late subscriber of QoS 2 comes to each broker and asks for the last seconds; while it is being answered one of the
 stores is killed with SIGKILL, and started anew on its data. Whoever was late must in the end have what was acknowledged
 in that time, whatever of it was past and whatever present.
@@ -115,7 +113,6 @@ class Trial:
         self.publishers = [
             Timed(port, f"p-{broker}-{number}", f"kill/{broker}/{number}")
             for broker, port in self.ports.items()
-            if broker not in STORES
             for number in (1, 2)
         ]
         self.producing = True

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from latecomer.core.broker import Broker
-from latecomer.core.effects import Append, Close, Drop, Effect, Persist, Put, Send, Transmit, Trim
+from latecomer.core.effects import Append, Close, Drop, Effect, Persist, Put, Send, TakeBack, Transmit, Trim
 from latecomer.core.inputs import (
     Input,
     LinkConnected,
@@ -144,7 +144,7 @@ class MqttHand(Hand):
     def tell(self, fact: Input) -> list[Effect]:
         effects = super().tell(fact)
         writes = [write for persist in of(effects, Persist) for write in persist.writes]
-        self.writes = [write for write in writes if not isinstance(write, Append)]
+        self.writes = [write for write in writes if not isinstance(write, Append | TakeBack)]
         for effect in effects:
             if isinstance(effect, Transmit) and effect.connection in self.wires:
                 self.wires[effect.connection].inbox += effect.packets

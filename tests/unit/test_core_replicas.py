@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from latecomer.core import replicas
+from latecomer.core.directory import STRANGER_US
 from latecomer.core.effects import Effect, Survey
 from latecomer.core.inputs import StoreAssigned, StoreBlocked, StoreTrimmed, Surveyed
 from latecomer.core.replicas import GATHER_US, HOUR_US, PATIENCE_US, SLICE_US
@@ -36,6 +37,21 @@ def test_a_word_is_told_on_once() -> None:
     assert words(hand.hear("b", word()), "c") == [], "old news"
     assert words(hand.hear("b", word(number=2)), "c") == [word(number=2)]
     assert words(hand.hear("b", word(number=1)), "c") == []
+
+
+def test_a_word_outlives_trees_that_do_not_know_its_broker_yet() -> None:
+    hand = network()
+    directory = hand.broker.history.directory
+    hand.hear("c", word("stranger"))
+    directory.tree_ready(("a", "b"))
+    assert "stranger" in directory.words, "it is not repeated when the broker joins"
+    directory.orders.now += STRANGER_US
+    directory.tree_ready(("a", "b", "stranger"))
+    directory.tree_ready(("a", "b"))
+    assert "stranger" in directory.words, "it was there meanwhile"
+    directory.orders.now += STRANGER_US
+    directory.tree_ready(("a", "b"))
+    assert "stranger" not in directory.words, "it is made up"
 
 
 def test_a_later_life_has_the_last_word() -> None:
@@ -71,9 +87,9 @@ def test_a_broker_that_keeps_nothing_any_more_contradicts_its_earlier_life() -> 
 def test_a_store_does_not_promise_what_it_has_let_go_of() -> None:
     hand = network()
     hand.keep(since=1)
-    hand.tell(StoreTrimmed(BASE))
-    effects = alive(hand, 2 * 60 * SECOND)
+    effects = hand.tell(StoreTrimmed(BASE))
     assert [said.since_us for said in words(effects, "b")] == [BASE]
+    assert words(hand.tell(StoreTrimmed(BASE)), "b") == [], "no news"
 
 
 def test_more_stores_than_there_may_be_brokers_end_the_link() -> None:
@@ -155,6 +171,14 @@ def test_what_was_said_after_the_comparison_is_not_promised() -> None:
     effects += hand.hear("c", word(number=2, since=5), word("d", since=3))  # filled from elsewhere meanwhile
     other.answer(effects)
     assert row(hand).since_us == BASE + HOUR
+
+
+def test_what_another_lets_go_of_while_it_is_asked_is_not_promised() -> None:
+    hand = network(word(since=5))
+    other = Other(hand)
+    effects = hand.perform(hand.tell(StoreAssigned((CLASS,))))
+    other.answer(effects + hand.hear("c", word(number=2, since=BASE)))
+    assert row(hand).since_us == BASE
 
 
 def test_topics_of_which_another_keeps_only_some_are_compared_and_not_promised() -> None:
@@ -257,6 +281,20 @@ def test_later_rounds_go_to_a_few_others_in_turn(monkeypatch: pytest.MonkeyPatch
         effects = alive(hand, 3 * SECOND)
         order += [f.store for peer in "bc" for f in frames(effects, peer) if isinstance(f, Compare)]
     assert sorted(order) == ["c", "d", "e"], order
+
+
+def test_behind_every_round_there_is_a_pause() -> None:
+    """Else stores that take long over a round would never be quiet."""
+    hand = network(word("e"), replica_us=3 * SECOND)
+    other = Other(hand)
+    other.answer(hand.keep())
+    effects = alive(hand, 3 * SECOND)
+    for _ in range(2):
+        assert [f.store for f in frames(effects, "c") if isinstance(f, Compare)] == ["e"]
+        alive(hand, 2 * SECOND)  # it takes its time
+        other.answer(effects)
+        assert not [f for f in frames(alive(hand, 2 * SECOND), "c") if isinstance(f, Compare)]
+        effects = alive(hand, SECOND)
 
 
 # -- what may go wrong -------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from latecomer.messages.link import Adopted, Alive, Complete, Credit, Publicatio
 from latecomer.model.history import Outcome, key_of
 from latecomer.model.ids import NUMBER_MAX
 from tests.unit.hand import publications
-from tests.unit.retrieval_hand import Reader, answer, network, over, the
+from tests.unit.replica_hand import word
+from tests.unit.retrieval_hand import Reader, answer, network, over, renew, the
 from tests.unit.store_hand import Rules, StoreHand, credits, past, requests
 
 # -- silence and failure -----------------------------------------------------------------------------------------------
@@ -168,3 +169,42 @@ def test_what_was_begun_from_a_part_of_the_topics_is_never_complete() -> None:
     effects = hand.hear("c", Adopted(version), StoreAdvertise((("#", 2),)), Complete(version))
     hand.hear("c", over(the(effects).id))
     assert [outcome.problem for outcome in reader.outcomes] == ["no store keeps all of these topics"]
+
+
+@pytest.mark.parametrize(("said", "handed", "from_us"), [(10, 20, 10), (NUMBER_MAX, 20, 21), (10, 4, 5), (0, 20, 0)])
+def test_what_was_begun_by_a_store_that_has_not_everything_is_complete_from_where_it_had(
+    said: int, handed: int, from_us: int
+) -> None:
+    """`e` gives an event and is interrupted, `d` has everything and goes on."""
+    for since_us in (0, 1):
+        hand = network()
+        hand.hear("c", word("e", since=said))
+        reader = Reader(hand, since_us=since_us)
+        hand.hear("c", answer(the(reader.first).id, past("e", 1, handed)))
+        hand.hear("b", over(the(renew(hand, b=2), "b").id, store="d"))
+        [outcome] = reader.outcomes
+        assert outcome.from_us == max(from_us, since_us)
+        assert outcome.complete == (not since_us or from_us <= since_us)
+
+
+def test_what_a_store_does_not_have_does_not_matter_behind_it() -> None:
+    """`e` has nothing before 30, where it goes on, and is interrupted as well."""
+    hand = network(b=2)
+    hand.hear("b", word("d", since=1))
+    hand.hear("c", word("e", since=30))
+    reader = Reader(hand)
+    hand.hear("b", answer(the(reader.first, "b").id, past("e", 1, 40), store="d"))
+    hand.hear("c", answer(the(renew(hand, c=2)).id, past("e", 2, 50)))
+    hand.hear("b", over(the(renew(hand, b=2), "b").id, store="d"))
+    assert reader.outcomes == [Outcome(("d",), 2, 1)]
+
+
+def test_what_a_store_said_of_an_answer_holds_whoever_goes_on_with_it() -> None:
+    hand = network()
+    reader = Reader(hand, eager=False)
+    id = the(reader.first).id
+    hand.hear("c", answer(id, past("e", 1, 4)), answer(id, past("e", 2, 5)), over(id, problem="it was away"))
+    asked = the(renew(hand, c=2))
+    reader.more()
+    hand.hear("c", over(asked.id))
+    assert [outcome.problem for outcome in reader.outcomes] == ["it was away"]

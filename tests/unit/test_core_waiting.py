@@ -70,6 +70,37 @@ def test_a_client_of_the_store_s_own_broker_waits_until_it_is_filled() -> None:
     assert len(asker.events) == 1
 
 
+def test_who_keeps_all_of_it_and_is_away_for_a_moment_is_waited_for() -> None:
+    """Another store keeps some of it, and would answer at once."""
+    world, asker = line_world()
+    world.assign("1", ["+/x"])
+    world.assign("3", ["b/#"])
+    world.run(20 * SECOND)
+    world.crash("3")
+    world.run(22 * SECOND)
+    world.tell("2", Requested("C", 1, Query(Filter("b/#"))))
+    world.run(23 * SECOND)
+    assert asker.outcomes == []
+    world.start("3")
+    world.run(34 * SECOND)
+    assert [(outcome.complete, outcome.stores) for outcome in asker.outcomes] == [(True, ("3",))]
+
+
+def test_who_keeps_all_of_it_and_stays_away_is_not_waited_for_for_ever() -> None:
+    world, asker = line_world()
+    world.assign("1", ["+/x"])
+    world.assign("3", ["b/#"])
+    world.run(20 * SECOND)
+    world.crash("3")
+    world.run(22 * SECOND)
+    world.tell("2", Requested("C", 1, Query(Filter("b/#"))))
+    world.run(22 * SECOND + RETURN_US - SECOND)
+    assert asker.outcomes == []
+    world.run(22 * SECOND + RETURN_US + SECOND)
+    assert [outcome.problem for outcome in asker.outcomes] == ["no store keeps all of these topics"]
+    assert asker.outcomes[0].stores == ("1",)
+
+
 def test_a_request_does_not_overtake_what_was_published_here() -> None:
     """The window is one event: the others wait in the outbox, and reach the store one after the other."""
     world, asker = line_world(link_max=3)

@@ -68,6 +68,12 @@ class MemoryEngine:
         self.events += events
         return len(events)
 
+    def take_back(self, origin: str, epoch: int, after: int, since_us: int) -> int:
+        self._away()
+        before = len(self.events)
+        self.events = [e for e in self.events if (e.id.origin, e.id.epoch) != (origin, epoch) or e.id.seq <= after]
+        return before - len(self.events)
+
     def read(self, query: Query, now_us: int, events_max: int, bytes_max: int) -> Page:
         self._away()
         if self.unreadable is not None:

@@ -10,12 +10,14 @@ import msgspec
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.messages.link import Keeping
-from latecomer.model.ids import BrokerId, Instant
+from latecomer.model.ids import NUMBER_MAX, BrokerId, Instant
 
 TOPICS_MAX = 1000
 """Topic classes of one store."""
 WORD_MAX = 65_536
 """Characters of them."""
+STRANGER_US = 60_000_000
+"""How long a word of a broker stays that nobody else speaks of."""
 
 
 @dataclass(slots=True)
@@ -30,6 +32,8 @@ class Directory:
     """Of the others."""
     said: Keeping | None = None
     """Our own."""
+    strangers: dict[BrokerId, Instant] = field(default_factory=dict)
+    """Who is spoken of, and was in no tree since."""
 
     def greet(self, peer: BrokerId) -> None:
         """A link session began: tell all that is known."""
@@ -66,6 +70,11 @@ class Directory:
             self.said = msgspec.structs.replace(said, number=word.number + 1)
             self._tell(self.said)
 
+    def complete_since(self, broker: BrokerId) -> Instant:
+        """From when on a store has everything that it keeps, as it says itself."""
+        word = self.said if broker == self.broker else self.words.get(broker)
+        return NUMBER_MAX if word is None else word.since_us
+
     def speak(self, topics: tuple[str, ...], since_us: Instant, filling: bool) -> None:
         """Tell everybody, if there is news."""
         before = self.said
@@ -81,9 +90,13 @@ class Directory:
             self.neighbours.send(peer, word)
 
     def tree_ready(self, brokers: Container[BrokerId]) -> None:
-        """A word may come before the news that its broker exists, but not much later: others are made up."""
-        for broker in [broker for broker in self.words if broker not in brokers]:
-            del self.words[broker]
+        """A word may come before the news that its broker exists, and is not repeated; but if nobody has heard of the
+        broker for so long, it is made up."""
+        now = self.orders.now
+        self.strangers = {broker: self.strangers.get(broker, now) for broker in self.words if broker not in brokers}
+        for broker, since in self.strangers.items():
+            if now - since >= STRANGER_US:
+                del self.words[broker]
 
     def forget(self, brokers: list[BrokerId]) -> None:
         """These will not come back."""

@@ -84,12 +84,16 @@ class History:
             self.retrieval,
             self.directory,
         )
-
         self.retrieval.expects = self.replicas.expects
+        self.retrieval.complete_since = self.directory.complete_since
 
     def recover(self, disk: Disk) -> None:
         self.store.recover(disk)
         self.replicas.started_at = self.replicas.orders.now
+
+    def _trimmed(self, fact: StoreTrimmed) -> None:
+        self.store.on_trimmed(fact)
+        self.replicas.trimmed()
 
     def settled(self) -> None:
         """Everything that was published before this tree has arrived."""
@@ -118,7 +122,7 @@ class History:
     def inputs(self) -> dict[type, Callable[[Any], None]]:
         return {
             StoreAssigned: self.store.on_assigned,
-            StoreTrimmed: self.store.on_trimmed,
+            StoreTrimmed: self._trimmed,
             StoreBlocked: self.store.on_blocked,
             Found: self.store.on_found,
             Surveyed: self.replicas.on_surveyed,

@@ -127,19 +127,26 @@ class Replicas:
         since_us = max((_complete_since(row.since_us, row.gaps) for row in rows.values()), default=0)
         self.directory.speak(tuple(rows), max(since_us, self.store.kept_from_us), self.filling)
 
-    def expects(self, topic_filter: str) -> bool:
-        """Whether a store of some of this may be about to answer: it fills itself, or has been away for a moment only;
-        or we have just begun, and do not know of all who are there."""
+    def trimmed(self) -> None:
+        """The store has let go of something. Whoever fills itself from us, or goes on with an answer of ours, hears of
+        it before it gets anything in which that is missing."""
+        if self.store.rows:
+            self._speak()
+
+    def expects(self, topic_filter: str, all_of_it: bool) -> bool:
+        """Whether a store of some of this, or of all, may be about to answer: it fills itself, or has been away for a
+        moment only; or we have just begun, and do not know of all who are there."""
+        keeps = topic_covers if all_of_it else topic_overlaps
         tree = self.interest.tree
         assert tree is not None
         absent = self.membership.link_states.absent_since
-        if any(topic_overlaps(name, topic_filter) for name in self.store.rows):
+        if any(keeps(name, topic_filter) for name in self.store.rows):
             return True
         if self.orders.now - self.started_at < GATHER_US and (absent or self.membership.uncharted):
             return True
         return any(
             (word.filling if word.broker in tree.parent else self._left_lately(word.broker))
-            and any(topic_overlaps(name, topic_filter) for name in word.topics)
+            and any(keeps(name, topic_filter) for name in word.topics)
             for word in self.directory.words.values()
         )
 
@@ -235,7 +242,7 @@ class Replicas:
         assert tree is not None
         for name in self.store.rows:
             complete = [
-                word.since_us
+                max(word.since_us, self.directory.complete_since(word.broker))  # it may have let go of something since
                 for word in self.known.values()
                 if not word.filling
                 and word.broker in tree.parent

@@ -28,6 +28,7 @@ from latecomer.core.interest import Interest
 from latecomer.core.orders import Orders
 from latecomer.core.outbox import Outbox
 from latecomer.core.retained import with_expiry
+from latecomer.core.store import NOT_SO_FAR
 from latecomer.core.table import SELF
 from latecomer.messages.link import Credit, Request, RequestId, Response, ResponseEnd
 from latecomer.model.event import Event
@@ -48,6 +49,7 @@ RETURN_US = 15_000_000
 """How long a store that is expected back is waited for."""
 ATTEMPTS_MAX = 5
 """Questions without any answer before the client is told so."""
+PARTIAL = "no store keeps all of these topics"
 
 
 @dataclass(slots=True)
@@ -94,10 +96,10 @@ class Inquiry:
     """Everything up to here has been handed on."""
     known: dict[str, bool] = field(default_factory=dict)
     """Topics that came, and whether they were asked for."""
-    partial: bool = False
-    """Some of what was handed on came from stores that do not keep all that was asked for."""
-    resumed: bool = False
-    """The parts were asked for all that stands behind a place."""
+    flaw: str = ""
+    """What may be missing in what was handed on, whoever goes on with it."""
+    behind: Key | None = None
+    """The parts were asked for what stands behind this place."""
     busy: bool = False
     """The taker has not dealt with the last events yet."""
     attempts: int = 0
@@ -108,6 +110,11 @@ class Inquiry:
     hops: int = 0
     from_us: int = 0
     problem: str = ""
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the parts go on where others have stopped."""
+        return self.behind != self.query.after
 
     def fits(self, topic: str) -> bool:
         """Whether a topic was asked for."""
@@ -130,8 +137,10 @@ class Retrieval:
     carriage: Carriage
     outbox: Callable[[], Outbox]
     """Of this broker: what its own clients published."""
-    expects: Callable[[str], bool] = field(init=False)
-    """Whether somebody who keeps, or kept, some of a topic filter may be about to answer for it."""
+    expects: Callable[[str, bool], bool] = field(init=False)
+    """Whether somebody who keeps, or kept, some of a topic filter, or all of it, may be about to answer for it."""
+    complete_since: Callable[[BrokerId], Instant] = field(init=False)
+    """From when on a store has everything, as it says itself."""
     inquiries: dict[int, Inquiry] = field(default_factory=dict)
     parts: dict[RequestId, Inquiry] = field(default_factory=dict)
     overtaking: dict[int, Inquiry] = field(default_factory=dict)
@@ -225,17 +234,19 @@ class Retrieval:
             return
         asked = inquiry.query
         classes = [asked.filter.topic] if inquiry.store else self.advertisements.classes_for(asked.filter.topic)
+        whole = bool(inquiry.store) or self.advertisements.whole(asked.filter.topic)
+        if not whole and self._awaits(inquiry, all_of_it=bool(classes)):
+            return
         if not classes:
             self._nobody(inquiry)
             return
         inquiry.alone_since = None
-        query, inquiry.resumed = asked, inquiry.place != asked.after
-        partial = not inquiry.store and not self.advertisements.whole(asked.filter.topic)
-        inquiry.partial = partial or (inquiry.partial and inquiry.resumed)
-        if inquiry.partial:
-            inquiry.problem = "no store keeps all of these topics"
+        query, inquiry.behind = asked, inquiry.place
         if inquiry.resumed:
             query = Query(asked.filter, asked.since_us, asked.until_us, 0, inquiry.place)
+            inquiry.problem = inquiry.flaw
+        if not whole:
+            inquiry.problem = PARTIAL
         for topics in classes:
             self.asked += 1
             id = RequestId(self.broker, self.orders.boot, self.asked)
@@ -250,15 +261,21 @@ class Retrieval:
             self.carriage.forward(request, part.way)
         self._watch(inquiry)
 
-    def _nobody(self, inquiry: Inquiry) -> None:
-        """Nobody keeps what is asked for. Who did and is expected back, or is not ready yet, is waited for."""
+    def _awaits(self, inquiry: Inquiry, *, all_of_it: bool) -> bool:
+        """Nobody keeps (all of) what is asked for. Who did and is expected back, or is not ready yet, is waited for;
+        not for those who keep all of it, if a part has been handed on that came from others."""
         now = self.orders.now
         if inquiry.alone_since is None:
             inquiry.alone_since = now
-        if self.expects(inquiry.query.filter.topic) and now - inquiry.alone_since < RETURN_US:
-            inquiry.retry_at = inquiry.alone_since + RETURN_US
-            self._watch(inquiry)
-            return
+        begun = all_of_it and inquiry.flaw == PARTIAL
+        if begun or now - inquiry.alone_since >= RETURN_US or not self.expects(inquiry.query.filter.topic, all_of_it):
+            return False
+        inquiry.retry_at = inquiry.alone_since + RETURN_US
+        self._watch(inquiry)
+        return True
+
+    def _nobody(self, inquiry: Inquiry) -> None:
+        """Nobody keeps what is asked for."""
         gone = inquiry.stores or inquiry.place != inquiry.query.after
         inquiry.problem = "the store is gone" if gone else "no store keeps these topics"
         self._finish(inquiry)
@@ -269,6 +286,20 @@ class Retrieval:
             if inquiry.alone_since is not None and inquiry.retry_at is not None:
                 inquiry.retry_at = self.orders.now
                 self._watch(inquiry)
+
+    def _interrupted(self, inquiry: Inquiry) -> None:
+        """An answer breaks off before its end, where its store says what it is worth. What was handed on of it is worth
+        what the store has told everybody; what follows comes from others, and says nothing of it."""
+        place, behind, asked = inquiry.place, inquiry.behind, inquiry.query
+        if inquiry.store or place is None or place == behind:
+            return
+        inquiry.flaw = inquiry.problem or inquiry.flaw
+        for store in [part.store for part in inquiry.parts if not part.done]:
+            since_us = min(self.complete_since(store), place.published_us + 1)
+            if since_us > max(inquiry.from_us, behind.published_us if behind is not None else 0):
+                inquiry.from_us = since_us
+                if asked.since_us and not asked.last:
+                    inquiry.flaw = inquiry.flaw or NOT_SO_FAR
 
     def _abandon(self, inquiry: Inquiry) -> None:
         """Forget what was asked; stores that are still answering are told so."""
@@ -406,6 +437,7 @@ class Retrieval:
         """A store could not answer: ask again, perhaps another."""
         if inquiry.number not in self.inquiries:
             return
+        self._interrupted(inquiry)
         self._abandon(inquiry)
         inquiry.attempts += 1
         if inquiry.attempts >= ATTEMPTS_MAX or inquiry.store:
@@ -422,6 +454,7 @@ class Retrieval:
         self.parts.clear()
         self.overtaking.clear()
         for inquiry in self.inquiries.values():
+            self._interrupted(inquiry)
             inquiry.parts.clear()
             inquiry.retry_at = None
 

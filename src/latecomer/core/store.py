@@ -51,6 +51,7 @@ ALIVE_US = 10_000_000
 GAPS_MAX = 64
 PROBLEM_MAX = 200
 """Characters of a problem."""
+NOT_SO_FAR = "the store does not reach back so far"
 
 
 class ClassRow(msgspec.Struct, frozen=True, array_like=True):
@@ -414,7 +415,7 @@ class Store:
         from_us = max(query.since_us, floor)
         until = query.until_us or self.orders.now
         if query.since_us and query.since_us < floor and until >= query.since_us and not query.last:
-            return from_us, "the store does not reach back so far"
+            return from_us, NOT_SO_FAR
         for start, end in row.gaps:
             if start <= until and (end == 0 or end >= from_us):
                 return from_us, "the store may have missed something: it was full, or away"

@@ -151,6 +151,8 @@ class HistoryLedger:
     events: dict[str, dict[EventId, Event]] = field(default_factory=dict)
     """By token: what stores have, or had."""
     quiet_at: Instant = -1
+    crashed_at: Instant = -1
+    """When a broker last did."""
     deliveries: int = 0
     excused: int = 0
     dropped: int = 0
@@ -245,6 +247,7 @@ class HistoryLedger:
         """Nothing to learn from."""
 
     def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None:
+        self.crashed_at = self.world.now
         if keeps_disk:
             return
         self.learn(disk)
@@ -266,6 +269,11 @@ class HistoryLedger:
             attributes: dict[str, Value] = {"t": publication.token, "v": publication.value}
             known = self._matches[key] = filter_matches(filter, publication.topic, attributes)
         return known
+
+    def published_since(self, at: Instant, filter: Filter) -> int:
+        """How many publications came, or may have come, later than this."""
+        later = (t for t, sent_at in self.sent_at.items() if self.accepted_at.get(t, sent_at) >= at)
+        return sum(self.matches(filter, self.publications[token]) for token in later)
 
     def judge(self) -> None:
         """The network is quiet: whatever was promised must have come."""

@@ -50,7 +50,7 @@ from latecomer.core.inputs import (
     Unsubscribed,
     Woken,
 )
-from latecomer.core.retrieval import WINDOW
+from latecomer.core.inquiry import WINDOW
 from latecomer.core.routing import Forwarding, Hierarchy, Routing
 from latecomer.core.store import CREDIT_MAX, LOOKUPS_MAX, REPLICA, STREAMS_MAX
 from latecomer.messages.link import (

@@ -7,7 +7,8 @@ from typing import Any
 
 from latecomer.core.effects import Effect
 from latecomer.core.inputs import StoreTrimmed
-from latecomer.core.retrieval import Inquiry, Retrieval
+from latecomer.core.inquiry import Inquiry
+from latecomer.core.retrieval import Retrieval
 from latecomer.messages.link import (
     Adopted,
     Complete,

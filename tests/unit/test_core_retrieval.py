@@ -6,7 +6,8 @@ import pytest
 
 from latecomer.core.effects import Answer, Effect
 from latecomer.core.inputs import Requested
-from latecomer.core.retrieval import PAUSE_US, WINDOW
+from latecomer.core.inquiry import WINDOW
+from latecomer.core.retrieval import PAUSE_US
 from latecomer.messages.link import Adopted, Complete, Credit, StoreAdvertise, StoreWithdraw
 from latecomer.model.history import Outcome, key_of
 from latecomer.model.record import Kind

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from latecomer.core.effects import Effect
-from latecomer.core.retrieval import ATTEMPTS_MAX, PATIENCE_US, PAUSE_US, WINDOW
+from latecomer.core.inquiry import WINDOW
+from latecomer.core.retrieval import ATTEMPTS_MAX, PATIENCE_US, PAUSE_US
 from latecomer.messages.link import Adopted, Alive, Complete, Credit, Publication, StoreAdvertise
 from latecomer.model.history import Outcome, key_of
 from latecomer.model.ids import NUMBER_MAX

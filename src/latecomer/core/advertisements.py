@@ -16,7 +16,7 @@ Offers of a tree are completed with its subscriptions (`interest`), so a broker 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from latecomer.core.orders import Orders
@@ -199,17 +199,19 @@ class Advertisements:
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    def way(self, name: str, came_from: BrokerId | None = None, attempt: int = 0) -> BrokerId | None:
-        """Where a request for a class goes next: equal entries in turn. `attempt` > 0, or who sent it here is the only
-        nearest: the nearest did not answer, so any other offer will do (bad input 25)."""
+    def way(
+        self, name: str, came_from: BrokerId | None = None, failed: Sequence[BrokerId | None] = ()
+    ) -> BrokerId | None:
+        """Where a request for a class goes next: equal entries in turn. When all of them have failed, or the only one
+        is who sent it here, any other offer will do, best who failed least (bad input 25)."""
         entry = self.table.get(name)
         if entry is None:
             return None
-        ways = [way for way in entry.ways if way != came_from]
-        if attempt or not ways:
+        ways = [way for way in entry.ways if way != came_from and way not in failed]
+        if not ways:
             offers = self._offers(name)
-            ways = [way for way in sorted(offers, key=lambda way: offers[way]) if way != came_from]
-            return ways[attempt % len(ways)] if ways else None
+            ways = [way for way in offers if way != came_from]
+            return min(ways, key=lambda way: (failed.count(way), offers[way]), default=None)
         turn = self._turns[name] = self._turns.get(name, -1) + 1
         return ways[turn % len(ways)]
 

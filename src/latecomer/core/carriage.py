@@ -10,7 +10,7 @@ link ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from latecomer.core.advertisements import Advertisements
@@ -62,10 +62,12 @@ class Carriage:
             self.neighbours.reject(peer, f"bad route of request {frame.id}: {problem}")
         return not problem
 
-    def way(self, request: Request, came_from: BrokerId | None = None, attempt: int = 0) -> BrokerId | None:
+    def way(
+        self, request: Request, came_from: BrokerId | None = None, failed: Sequence[BrokerId | None] = ()
+    ) -> BrokerId | None:
         """Where a request goes next, to the nearest store or to the one it names: a neighbour, or `SELF`."""
         if not request.store:
-            return self.advertisements.way(request.topics, came_from, attempt)
+            return self.advertisements.way(request.topics, came_from, failed)
         if request.store == self.broker:
             return SELF
         tree = self.interest.tree

@@ -21,11 +21,12 @@ from dataclasses import dataclass, field
 from latecomer.core.directory import Directory
 from latecomer.core.effects import Survey
 from latecomer.core.inputs import Surveyed
+from latecomer.core.inquiry import Inquiry
 from latecomer.core.interest import Interest
 from latecomer.core.membership import Membership
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
-from latecomer.core.retrieval import Inquiry, Retrieval
+from latecomer.core.retrieval import Retrieval
 from latecomer.core.settings import BrokerSettings
 from latecomer.core.settling import Settling
 from latecomer.core.store import REPLICA, Store

@@ -16,7 +16,6 @@ comes as well: cutting the answer off at a number would cut off its newest event
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +23,7 @@ from latecomer.core.advertisements import Advertisements
 from latecomer.core.carriage import Carriage
 from latecomer.core.effects import Answer
 from latecomer.core.inputs import Requested
+from latecomer.core.inquiry import WINDOW, Inquiry, Part
 from latecomer.core.interest import Interest
 from latecomer.core.orders import Orders
 from latecomer.core.outbox import Outbox
@@ -32,98 +32,19 @@ from latecomer.core.store import NOT_SO_FAR
 from latecomer.core.table import SELF
 from latecomer.messages.link import Credit, Request, RequestId, Response, ResponseEnd
 from latecomer.model.event import Event
-from latecomer.model.history import Key, Outcome, Query, key_of
+from latecomer.model.history import Outcome, Query, key_of
 from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Kind
-from latecomer.model.topics import topic_matches
 
-WINDOW = 4
-"""Responses under way to one request."""
 PATIENCE_US = 30_000_000
 """How long a store may be silent before another is asked."""
 PAUSE_US = 200_000
 """Before a store that could not answer is asked again."""
-TOPICS_MAX = 4096
-"""Topics of an answer that are remembered."""
 RETURN_US = 15_000_000
 """How long a store that is expected back is waited for."""
 ATTEMPTS_MAX = 5
 """Questions without any answer before the client is told so."""
 PARTIAL = "no store keeps all of these topics"
-
-
-@dataclass(slots=True)
-class Part:
-    """What is asked of one store."""
-
-    id: RequestId
-    topics: str
-    way: BrokerId | None = None
-    """The neighbour that was asked, or `SELF`."""
-    waiting: deque[tuple[Key, Event]] = field(default_factory=deque)
-    """Events that came and were not handed on."""
-    place: Key | None = None
-    """Everything up to here has come."""
-    responses: deque[int] = field(default_factory=deque)
-    """How many of `waiting` came with each response that has not been handed on."""
-    credit: int = WINDOW
-    received: int = 0
-    done: bool = False
-    hops: int = 0
-    store: BrokerId = ""
-    heard_at: Instant = 0
-
-
-@dataclass(slots=True)
-class Inquiry:
-    """One request for history, from the first question to the last answer."""
-
-    number: int
-    query: Query
-    user: str
-    client: ClientId
-    take: Callable[[Sequence[Event]], None]
-    """Called with the next events, oldest first, each once. `Retrieval.more` must follow when they have been dealt
-    with, perhaps much later: until then at most a few batches more are called up."""
-    end: Callable[[Outcome], None]
-    """Called once, after the last events were taken *and* `more` was called for them; never after `cancel`."""
-    store: BrokerId = ""
-    """The only one to ask."""
-    published: int = 0
-    """The newest event that this broker had taken from its own clients when this was asked."""
-    parts: list[Part] = field(default_factory=list)
-    place: Key | None = None
-    """Everything up to here has been handed on."""
-    known: dict[str, bool] = field(default_factory=dict)
-    """Topics that came, and whether they were asked for."""
-    flaw: str = ""
-    """What may be missing in what was handed on, whoever goes on with it."""
-    behind: Key | None = None
-    """The parts were asked for what stands behind this place."""
-    busy: bool = False
-    """The taker has not dealt with the last events yet."""
-    attempts: int = 0
-    alone_since: Instant | None = None
-    """Since when nobody has kept what is asked for."""
-    retry_at: Instant | None = None
-    stores: dict[BrokerId, None] = field(default_factory=dict)
-    hops: int = 0
-    from_us: int = 0
-    problem: str = ""
-
-    @property
-    def resumed(self) -> bool:
-        """Whether the parts go on where others have stopped."""
-        return self.behind != self.query.after
-
-    def fits(self, topic: str) -> bool:
-        """Whether a topic was asked for."""
-        fits = self.known.get(topic)
-        if fits is None:
-            if len(self.known) >= TOPICS_MAX:
-                self.known.clear()
-            fits = self.known[topic] = topic_matches(self.query.filter.topic, topic)
-        return fits
 
 
 @dataclass(slots=True)
@@ -257,7 +178,7 @@ class Retrieval:
             if part.id not in self.parts:
                 return  # one before it has failed at once
             request = Request(part.id, (), part.topics, query, inquiry.user, inquiry.client, WINDOW, inquiry.store)
-            part.way = self.carriage.way(request, attempt=inquiry.attempts)
+            part.way = self.carriage.way(request, failed=inquiry.failed)
             self.carriage.forward(request, part.way)
         self._watch(inquiry)
 
@@ -313,8 +234,7 @@ class Retrieval:
         if self.inquiries.pop(inquiry.number, None) is None:
             return
         self._abandon(inquiry)
-        problem = inquiry.problem
-        inquiry.end(Outcome(tuple(inquiry.stores), inquiry.hops, inquiry.from_us, not problem, problem))
+        inquiry.end(inquiry.outcome())
 
     # -- handing on ------------------------------------------------------------------------------------------------
 
@@ -437,6 +357,7 @@ class Retrieval:
         """A store could not answer: ask again, perhaps another."""
         if inquiry.number not in self.inquiries:
             return
+        inquiry.failed += [part.way for part in inquiry.parts if not part.done]
         self._interrupted(inquiry)
         self._abandon(inquiry)
         inquiry.attempts += 1

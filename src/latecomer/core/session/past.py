@@ -16,7 +16,7 @@ from latecomer.model.ids import BrokerId, EventId, Instant
 from latecomer.model.topics import topic_matches
 
 if TYPE_CHECKING:
-    from latecomer.core.retrieval import Inquiry
+    from latecomer.core.inquiry import Inquiry
     from latecomer.core.session.state import Grade
 
 GIVEN_MAX = 65_536

@@ -1,0 +1,97 @@
+"""An inquiry: one request for history, as the broker of who asks sees it. `retrieval` says what is done with it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from latecomer.messages.link import RequestId
+from latecomer.model.event import Event
+from latecomer.model.history import Key, Outcome, Query
+from latecomer.model.ids import BrokerId, ClientId, Instant
+from latecomer.model.topics import topic_matches
+
+WINDOW = 4
+"""Responses under way to one request."""
+TOPICS_MAX = 4096
+"""Topics of an answer that are remembered."""
+
+
+@dataclass(slots=True)
+class Part:
+    """What is asked of one store."""
+
+    id: RequestId
+    topics: str
+    way: BrokerId | None = None
+    """The neighbour that was asked, or `SELF`."""
+    waiting: deque[tuple[Key, Event]] = field(default_factory=deque)
+    """Events that came and were not handed on."""
+    place: Key | None = None
+    """Everything up to here has come."""
+    responses: deque[int] = field(default_factory=deque)
+    """How many of `waiting` came with each response that has not been handed on."""
+    credit: int = WINDOW
+    received: int = 0
+    done: bool = False
+    hops: int = 0
+    store: BrokerId = ""
+    heard_at: Instant = 0
+
+
+@dataclass(slots=True)
+class Inquiry:
+    """One request for history, from the first question to the last answer."""
+
+    number: int
+    query: Query
+    user: str
+    client: ClientId
+    take: Callable[[Sequence[Event]], None]
+    """Called with the next events, oldest first, each once. `Retrieval.more` must follow when they have been dealt
+    with, perhaps much later: until then at most a few batches more are called up."""
+    end: Callable[[Outcome], None]
+    """Called once, after the last events were taken *and* `more` was called for them; never after `cancel`."""
+    store: BrokerId = ""
+    """The only one to ask."""
+    published: int = 0
+    """The newest event that this broker had taken from its own clients when this was asked."""
+    parts: list[Part] = field(default_factory=list)
+    place: Key | None = None
+    """Everything up to here has been handed on."""
+    known: dict[str, bool] = field(default_factory=dict)
+    """Topics that came, and whether they were asked for."""
+    flaw: str = ""
+    """What may be missing in what was handed on, whoever goes on with it."""
+    behind: Key | None = None
+    """The parts were asked for what stands behind this place."""
+    busy: bool = False
+    """The taker has not dealt with the last events yet."""
+    attempts: int = 0
+    failed: list[BrokerId | None] = field(default_factory=list)
+    """Ways that led to no answer."""
+    alone_since: Instant | None = None
+    """Since when nobody has kept what is asked for."""
+    retry_at: Instant | None = None
+    stores: dict[BrokerId, None] = field(default_factory=dict)
+    hops: int = 0
+    from_us: int = 0
+    problem: str = ""
+
+    def outcome(self) -> Outcome:
+        return Outcome(tuple(self.stores), self.hops, self.from_us, not self.problem, self.problem)
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the parts go on where others have stopped."""
+        return self.behind != self.query.after
+
+    def fits(self, topic: str) -> bool:
+        """Whether a topic was asked for."""
+        fits = self.known.get(topic)
+        if fits is None:
+            if len(self.known) >= TOPICS_MAX:
+                self.known.clear()
+            fits = self.known[topic] = topic_matches(self.query.filter.topic, topic)
+        return fits

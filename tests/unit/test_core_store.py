@@ -246,6 +246,18 @@ def test_an_answer_says_from_when_on_it_has_everything(
     assert (end.from_us, end.problem) == (from_us, problem)
 
 
+def test_what_was_let_go_of_and_may_be_kept_again_is_a_gap() -> None:
+    hand = store()
+    again = StoreHand("b", "c", boot=2, disk=hand.disk)
+    again.now = hand.now + SECOND
+    again.tell(StoreAssigned((CLASS,), 100, 5000))
+    assert row(again).gaps == ((100, 5000),)
+    assert again.broker.history.replicas.store.kept_from_us == 100, "others are asked for it"
+    again.broker.history.store.filled(CLASS, 100)
+    again.tell(StoreTrimmed(0))
+    assert row(again).gaps == ()
+
+
 def test_what_was_filled_closes_the_gaps_behind_it() -> None:
     hand = store()
     kept = hand.broker.history.store

@@ -54,6 +54,7 @@ class MemoryEngine:
         self.gate = threading.Event()
         self.gate.set()
         self.closed = False
+        self.takes_from_us = 17
         self.problems: tuple[Problem, ...] = ()
         self.loop_thread = threading.get_ident()
 
@@ -195,8 +196,16 @@ def test_the_core_learns_at_the_start_what_the_store_keeps() -> None:
         scene.driver.start()
 
     scene = told(story)
-    assert scene.core.told == [Started(), StoreAssigned(("t/#",), 17)]
+    assert scene.core.told == [Started(), StoreAssigned(("t/#",), 17, 17)]
     assert scene.engine.closed
+
+
+def test_a_store_that_may_keep_again_what_it_let_go_of_says_so() -> None:
+    async def story(scene: Scene) -> None:
+        scene.engine.takes_from_us = 5
+        scene.driver.start()
+
+    assert told(story).heard(StoreAssigned) == [StoreAssigned(("t/#",), 5, 17)]
 
 
 def test_first_the_store_then_the_disk_then_what_waited() -> None:

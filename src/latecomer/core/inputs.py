@@ -157,7 +157,10 @@ class StoreAssigned(msgspec.Struct, frozen=True):
     topics: tuple[str, ...]
     """Topic filters: the topic classes of this store."""
     kept_from_us: int = 0
-    """What was published before this, the store has let go of (or never had)."""
+    """What was published before this, the store does not take."""
+    gone_us: int = 0
+    """What was published before this, the store has let go of. When that is later, it may keep again what it once could
+    not, and others may still have it."""
 
 
 class StoreTrimmed(msgspec.Struct, frozen=True):

@@ -161,6 +161,10 @@ class Store:
             if name not in self.rows:
                 self._begin(name)
         self._forget_recovered()
+        if fact.gone_us > self.kept_from_us:
+            for name, row in list(self.rows.items()):
+                if row.since_us < fact.gone_us:
+                    self._keep_row(name, _with_gap(row, self.kept_from_us, fact.gone_us))
         if self.rows:
             self._stay_alive()
             self._know(self.outbox().next_seq - 1)

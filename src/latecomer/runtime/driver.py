@@ -137,7 +137,7 @@ class Driver:
     def start(self) -> None:
         self.tell(Started())
         if self.keeper is not None:
-            self.tell(StoreAssigned(self.keeper.topics, self.keeper.status.kept_from_us))
+            self.tell(StoreAssigned(self.keeper.topics, *self.keeper.reach()))
             self.keeper.start()
 
     def stop(self) -> None:

@@ -53,6 +53,9 @@ class Kept(Protocol):
 
     def append(self, events: Sequence[Event]) -> int: ...
 
+    @property
+    def takes_from_us(self) -> Instant: ...
+
     def take_back(self, origin: str, epoch: int, after: int, since_us: Instant) -> int: ...
 
     def read(self, query: Query, now_us: Instant, events_max: int, bytes_max: int) -> Page: ...
@@ -104,6 +107,10 @@ class Keeper:
     def start(self) -> None:
         """Begin to tidy."""
         self._later("tidy", TIDY_S, self._tidy)
+
+    def reach(self) -> tuple[Instant, Instant]:
+        """From when on events are taken, and before when they have been let go of."""
+        return min(self.engine.takes_from_us, self.status.kept_from_us), self.status.kept_from_us
 
     # -- what the driver orders ------------------------------------------------------------------------------------
 

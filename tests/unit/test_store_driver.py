@@ -87,9 +87,12 @@ class MemoryEngine:
             raise self.unreadable
         return (Slice(since_us, len(self.events), 7),)
 
-    def expire(self, now_us: int) -> int | None:
+    def expire(self, now_us: int, leaving: Callable[[int], None]) -> int | None:
         self._away()
         found, self.kept_from_us = self.kept_from_us, None
+        if found is not None:
+            leaving(found)
+            self.events = [event for event in self.events if event.published_us >= found]
         return found
 
     def roll(self, now_us: int) -> None:
@@ -332,10 +335,21 @@ def test_what_the_store_let_go_of_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
     async def story(scene: Scene) -> None:
         scene.driver.start()
-        scene.engine.kept_from_us = 400
-        await scene.until(lambda: scene.heard(StoreTrimmed))
+        scene.engine.events = [event(1)]
+        told_of: list[int] = []
+        tell = scene.keeper.tell
 
-    assert told(story).heard(StoreTrimmed) == [StoreTrimmed(400)]
+        def hear(fact: Input) -> None:
+            if isinstance(fact, StoreTrimmed):
+                told_of.append(len(scene.engine.events))
+            tell(fact)
+
+        scene.keeper.tell = hear
+        scene.engine.kept_from_us = 4000
+        await scene.until(lambda: not scene.engine.events)
+        assert told_of == [1], "before it goes"
+
+    assert told(story).heard(StoreTrimmed) == [StoreTrimmed(4000)]
 
 
 def test_a_store_that_cannot_be_tidied_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,10 +117,11 @@ class ColdTier:
             return ()
         return self._again(lambda: self._surveyor.survey(topics, since_us, until_us, width_us))
 
-    def drop_before(self, published_us: int) -> int:
-        """Let go of the whole files, of this writer, in which everything is older; returns how many events."""
+    def drop_before(self, published_us: int, leaving: Callable[[int], None] = lambda from_us: None) -> int:
+        """Let go of the whole files, of this writer, in which everything is older; returns how many events. Before the
+        first one goes, `leaving` is called."""
         with self._writing:
-            return self._again(lambda: self._drop(published_us))
+            return self._again(lambda: self._drop(published_us, leaving))
 
     # --- inside ---
 
@@ -174,12 +175,14 @@ class ColdTier:
                 break
         return None if oldest is None else Key(*oldest.key)
 
-    def _drop(self, published_us: int) -> int:
+    def _drop(self, published_us: int, leaving: Callable[[int], None]) -> int:
         dropped = 0
         for part in self._catalogue.parts(anew=True):
             groups = self._catalogue.groups(part)
             newest = max((group.max_us for group in groups), default=part.end_us)
             if part.writer == self._writer_name and newest < published_us:
+                if not dropped:
+                    leaving(published_us)
                 self._place.delete(part.path)
                 self._catalogue.changed(part.path)
                 dropped += sum(group.rows for group in groups)

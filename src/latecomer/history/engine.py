@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -162,8 +162,9 @@ class Engine:
 
     # --- letting go ---
 
-    def expire(self, now_us: int) -> int | None:
+    def expire(self, now_us: int, leaving: Callable[[int], None] = lambda from_us: None) -> int | None:
         """Let go of the oldest segments as far as the settings demand; if any went, from when on events are taken.
+        Before any goes, `leaving` is called with that: who reads afterwards and misses something must know.
 
         A segment goes when all of it is older than `keep_us`: that is how long events are kept at least.
         """
@@ -177,8 +178,10 @@ class Engine:
                 # A segment that goes for its size may end in the future: only what it had is gone.
                 gone = max([segment.end_us for segment in old] + [segment.newest_us + 1 for segment in many], default=0)
                 hot.keep_from(gone, now_us)
+            if gone:
+                leaving(hot.takes_from_us)
             hot.drop([*old, *many])
-        if self._cold is not None and keep_us and self._cold.drop_before(now_us - keep_us):
+        if self._cold is not None and keep_us and self._cold.drop_before(now_us - keep_us, leaving):
             gone = now_us - keep_us
             with hot.guard(), hot.writing:
                 hot.keep_from(gone, now_us)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -39,6 +40,8 @@ RETRY_S = 1.0
 RETRIED_MAX = 256
 """Refused events that are tried again."""
 TIDY_S = 5.0
+CLOSING_S = 0.1
+"""How often the tidier looks whether the store is being closed while it waits."""
 
 T = TypeVar("T")
 log = logging.getLogger("latecomer")
@@ -62,7 +65,7 @@ class Kept(Protocol):
 
     def survey(self, topics: str, since_us: Instant, until_us: Instant, width_us: int) -> tuple[Slice, ...]: ...
 
-    def expire(self, now_us: Instant) -> Instant | None: ...
+    def expire(self, now_us: Instant, leaving: Callable[[Instant], None]) -> Instant | None: ...
 
     def roll(self, now_us: Instant) -> object: ...
 
@@ -215,26 +218,39 @@ class Keeper:
     def _tidy(self) -> None:
         now = self.clock()
 
-        def tidy() -> tuple[Instant | None, StoreStatus, tuple[Problem, ...]]:
+        def tidy() -> tuple[StoreStatus, tuple[Problem, ...]]:
             # What is moved must be moved before it is too old to be here.
             with suppress(StoreFull):
                 self.engine.roll(now)
-            kept_from_us = self.engine.expire(now)
+            self.engine.expire(now, self._leaving)
             with suppress(StoreFull):
                 self.engine.scrub()
-            return kept_from_us, self.engine.status(), self.engine.problems
+            return self.engine.status(), self.engine.problems
 
-        def tidied(found: tuple[Instant | None, StoreStatus, tuple[Problem, ...]]) -> None:
-            kept_from_us, self.status, damage = found
+        def tidied(found: tuple[StoreStatus, tuple[Problem, ...]]) -> None:
+            self.status, damage = found
             self.tidy_problem = ""
             for problem in damage[len(self.damage) :]:
                 log.error("the store is damaged, what is sound is served: %s", problem)
             self.damage = damage
             self._later("tidy", TIDY_S, self._tidy)
-            if kept_from_us is not None:
-                self.tell(StoreTrimmed(kept_from_us))
 
         self._do(self._tidier, tidy, tidied, self._untidy)
+
+    def _leaving(self, from_us: Instant) -> None:
+        """Some events are about to go: no answer may miss them and be called complete. The tidier waits until the core
+        knows."""
+        known = threading.Event()
+
+        def tell() -> None:
+            if not self._closed:
+                self.tell(StoreTrimmed(from_us))
+            known.set()
+
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(tell)
+            while not self._closed and not known.wait(CLOSING_S):
+                pass
 
     def _untidy(self, error: Exception) -> None:
         if isinstance(error, StoreFailed):

@@ -51,6 +51,8 @@ class Question:
     dealt_with: int = 0
     cancelled: bool = False
     ended: bool = False
+    worth: tuple[int, str] = (0, "")
+    """What an answer is worth that breaks off."""
 
     @property
     def idle(self) -> bool:
@@ -96,6 +98,9 @@ class Stores:
 
     def more(self, question: Question) -> None:
         question.dealt_with += 1
+
+    def worth(self, question: Question) -> tuple[int, str]:
+        return question.worth
 
     def cancel(self, question: Question) -> None:
         assert not question.cancelled

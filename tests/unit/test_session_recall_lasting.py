@@ -12,6 +12,7 @@ from latecomer.core.session.recall import REMEMBER_US, SLICE
 from latecomer.messages.mqtt import Publish, Unsuback
 from latecomer.model.history import Outcome, Query, key_of
 from latecomer.model.record import Kind
+from latecomer.model.when import format_when
 from tests.unit.hand import records
 from tests.unit.mqtt_hand import V5, Rules, Wire
 from tests.unit.recall_hand import RecallHand, marker, names, past
@@ -190,6 +191,28 @@ def test_history_goes_on_behind_its_place(text: str, crash: bool) -> None:
     assert names(packets) == ["o3", "o4", "|", "o5", "o7"]
     assert marker(packets)["events"] == 4
     assert hand.rows("held") == hand.rows("queue") == 0
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("crash", [False, True])
+def test_what_was_given_is_worth_what_its_store_said(crash: bool, given: bool) -> None:
+    """Who goes on with a history can say nothing of what another store gave of it."""
+    hand, s = recalled()
+    first = hand.stores.last()
+    first.worth = (5_000_000, "young")
+    if given:
+        first.give(past(1))
+    s.settle()
+    if crash:
+        hand.restart()
+    else:
+        s.lose()
+    s = hand.durable("s")
+    hand.stores.last().give(past(2))
+    hand.stores.last().finish()
+    word = marker(s.settle())
+    assert (word["complete"], word["problem"]) == ((False, "young") if given else (True, ""))
+    assert (word["from"] == format_when(5_000_000)) is given
 
 
 def test_what_came_and_was_not_handed_over_is_asked_for_again() -> None:

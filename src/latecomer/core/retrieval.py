@@ -208,19 +208,21 @@ class Retrieval:
                 inquiry.retry_at = self.orders.now
                 self._watch(inquiry)
 
-    def _interrupted(self, inquiry: Inquiry) -> None:
-        """An answer breaks off before its end, where its store says what it is worth. What was handed on of it is worth
-        what the store has told everybody; what follows comes from others, and says nothing of it."""
+    def worth(self, inquiry: Inquiry) -> tuple[Instant, str]:
+        """If an answer broke off now: from when on what was handed on is complete, and what may be missing in it. A
+        store says so only at the end; before that, its word to everybody counts. Who goes on can say nothing of it."""
         place, behind, asked = inquiry.place, inquiry.behind, inquiry.query
+        from_us, flaw = inquiry.from_us, inquiry.flaw
         if inquiry.store or place is None or place == behind:
-            return
-        inquiry.flaw = inquiry.problem or inquiry.flaw
+            return from_us, flaw
+        flaw = inquiry.problem or flaw
         for store in [part.store for part in inquiry.parts if not part.done]:
             since_us = min(self.complete_since(store), place.published_us + 1)
-            if since_us > max(inquiry.from_us, behind.published_us if behind is not None else 0):
-                inquiry.from_us = since_us
+            if since_us > max(from_us, behind.published_us if behind is not None else 0):
+                from_us = since_us
                 if asked.since_us and not asked.last:
-                    inquiry.flaw = inquiry.flaw or NOT_SO_FAR
+                    flaw = flaw or NOT_SO_FAR
+        return from_us, flaw
 
     def _abandon(self, inquiry: Inquiry) -> None:
         """Forget what was asked; stores that are still answering are told so."""
@@ -358,7 +360,7 @@ class Retrieval:
         if inquiry.number not in self.inquiries:
             return
         inquiry.failed += [part.way for part in inquiry.parts if not part.done]
-        self._interrupted(inquiry)
+        inquiry.from_us, inquiry.flaw = self.worth(inquiry)
         self._abandon(inquiry)
         inquiry.attempts += 1
         if inquiry.attempts >= ATTEMPTS_MAX or inquiry.store:
@@ -375,7 +377,7 @@ class Retrieval:
         self.parts.clear()
         self.overtaking.clear()
         for inquiry in self.inquiries.values():
-            self._interrupted(inquiry)
+            inquiry.from_us, inquiry.flaw = self.worth(inquiry)
             inquiry.parts.clear()
             inquiry.retry_at = None
 

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from latecomer.core.attributes import attributes_of
 from latecomer.core.effects import Drop, Put
 from latecomer.core.orders import Orders
@@ -134,7 +136,11 @@ class Holding:
             if recall.changed:
                 recall.changed = False
                 if session.durable:
-                    self.orders.writes.append(Put("recall", session.client, recall.text, recall.row()))
+                    row = recall.row()
+                    if recall.inquiry is not None:
+                        carried = recall.carrying(*self.retrieval.worth(recall.inquiry))
+                        row = msgspec.structs.replace(row, carried=carried)
+                    self.orders.writes.append(Put("recall", session.client, recall.text, row))
 
     def release(self, session: Session, past: Past) -> bool:
         """Deliver the first of the held events that wait for nothing else; False: the client cannot take it now."""

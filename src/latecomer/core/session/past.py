@@ -99,6 +99,7 @@ class RecallRow(msgspec.Struct, frozen=True, array_like=True):
     outcome: Outcome
     over_us: int
     """0: it is still under way."""
+    carried: tuple[Instant, str] = (0, "")
 
 
 @dataclass(slots=True, eq=False)
@@ -122,6 +123,8 @@ class Recall:
     """What was let go of in this round, and the next one is to bring."""
     outcome: Outcome = NOTHING
     """Of the rounds before."""
+    carried: tuple[Instant, str] = (0, "")
+    """What was given in this round before an interruption: from when on it is complete, and what may be missing."""
     over_us: Instant = 0
     inquiry: Inquiry | None = None
     begun: int = 0
@@ -184,7 +187,27 @@ class Recall:
             self.missing,
             self.outcome,
             self.over_us,
+            self.carried,
         )
+
+    def carrying(self, from_us: Instant, flaw: str) -> tuple[Instant, str]:
+        """What is carried if the round is interrupted now: who goes on with it knows nothing of what was given."""
+        if self.place is None:
+            return self.carried
+        return max(self.carried[0], from_us), self.carried[1] or flaw
+
+    def add(self, ended: Outcome) -> None:
+        """A round has ended; what was kept for how long is known from the first."""
+        first, before = self.fetching is None, self.outcome
+        from_us, flaw = self.carried
+        self.outcome = Outcome(
+            ended.stores if first else tuple(dict.fromkeys(before.stores + ended.stores)),
+            ended.hops if first else max(before.hops, ended.hops),
+            max(from_us, ended.from_us) if first else before.from_us,
+            (first or before.complete) and ended.complete and not flaw,
+            ("" if first else before.problem) or ended.problem or flaw,
+        )
+        self.carried = (0, "")
 
 
 def recall_of(text: str, row: RecallRow) -> Recall:
@@ -192,21 +215,8 @@ def recall_of(text: str, row: RecallRow) -> Recall:
     recall = Recall(text, row.query, row.place, row.count, row.lowest, dict(row.newest), dict(row.newest))
     recall.fetching, recall.missing = row.fetching, row.missing
     recall.outcome, recall.over_us, recall.changed = row.outcome, row.over_us, False
+    recall.carried = row.carried
     return recall
-
-
-def together(recall: Recall, ended: Outcome) -> Outcome:
-    """The outcome of all rounds; what was kept for how long is known from the first."""
-    if recall.fetching is None:
-        return ended
-    before = recall.outcome
-    return Outcome(
-        tuple(dict.fromkeys(before.stores + ended.stores)),
-        max(before.hops, ended.hops),
-        before.from_us,
-        before.complete and ended.complete,
-        before.problem or ended.problem,
-    )
 
 
 @dataclass(slots=True)

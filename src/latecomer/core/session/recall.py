@@ -57,7 +57,6 @@ from latecomer.core.session.past import (
     lane_of,
     recall_of,
     stamp_of,
-    together,
 )
 from latecomer.core.session.state import HISTORY_END, NOBODY, Grade, Parcel, Session, Subscription
 from latecomer.model.event import Event
@@ -260,6 +259,7 @@ class Recalls:
         """Forget what was asked, and what came and was not handed over."""
         recall.asked += 1
         if recall.inquiry is not None:
+            recall.carried = recall.carrying(*self.retrieval.worth(recall.inquiry))
             self.retrieval.cancel(recall.inquiry)
         recall.inquiry = recall.ended = None
         recall.batches.clear()
@@ -404,7 +404,7 @@ class Recalls:
         assert ended is not None
         if recall.missing is None and not self.holding.has_room(session, past, *marker_like(session, recall)):
             return False
-        recall.outcome = together(recall, ended)
+        recall.add(ended)
         recall.ended, recall.changed = None, True
         if recall.fetching is not None and not ended.stores:
             recall.missing, missing = None, recall.missing

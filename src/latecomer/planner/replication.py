@@ -1,0 +1,124 @@
+"""How many replicas a topic gets: the rules of planning §6, each a strategy.
+
+A rule is asked once per problem, with what every topic weighs, the most replicas it can have (its ceiling: stores,
+failure domains, stores that are large enough) and the room of all stores together.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from heapq import heapify, heappop, heapreplace
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a rule decides from; all per topic but the room."""
+
+    weights: tuple[int, ...]
+    ceiling: tuple[int, ...]
+    size: tuple[int, ...]
+    room: int | None
+    """Units of all stores together; None when the number of stores follows from the replicas."""
+
+
+class ByWeight(msgspec.Struct, frozen=True, tag="by-weight"):
+    """k[t] = ⌊w[t] / w[lightest] · min_replicas⌋, from min_replicas to the ceiling (planning §6.1.1).
+
+    Decision: the lightest topic is the lightest that is asked for at all; one that nobody asks for gets the least.
+    """
+
+    min_replicas: int = 1
+
+    def replicas(self, asked: Asked) -> Ints:
+        lightest = min((weight for weight in asked.weights if weight > 0), default=1)
+        wanted = (weight * self.min_replicas // lightest for weight in asked.weights)
+        found = [
+            max(self.min_replicas, min(count, ceiling)) for count, ceiling in zip(wanted, asked.ceiling, strict=True)
+        ]
+        return np.array(found, np.int64)
+
+
+class SharedSlots(msgspec.Struct, frozen=True, tag="shared-slots"):
+    """All slots of the stores, shared by weight, with at least `min_replicas` each (planning §6.1.2).
+
+    Decision: the paper does not say how to round. The next slot goes to the topic with the largest weight per
+    2·k[t] + 1, which is the least unfair (Sainte-Laguë), and more slots never take a replica from anybody.
+    """
+
+    min_replicas: int = 1
+
+    def replicas(self, asked: Asked) -> Ints:
+        return shared(asked, [self.min_replicas] * len(asked.weights))
+
+
+class Fixed(msgspec.Struct, frozen=True, tag="fixed"):
+    """The same number for every topic (storing §IV)."""
+
+    count: int = 1
+
+    def replicas(self, asked: Asked) -> Ints:
+        return np.full(len(asked.weights), self.count, np.int64)
+
+
+class Given(msgspec.Struct, frozen=True, tag="given"):
+    """A number per topic, in the order of the topics."""
+
+    counts: tuple[int, ...]
+
+    def replicas(self, asked: Asked) -> Ints:
+        return np.array(self.counts, np.int64)
+
+
+class WeightWithin(msgspec.Struct, frozen=True, tag="by-weight-within"):
+    """`ByWeight` where it fits the room of the stores; otherwise the room is shared, nobody above `ByWeight`.
+
+    Decision: the paper gives either the least replication or the number of stores; this is for both at once.
+    """
+
+    min_replicas: int = 1
+
+    def replicas(self, asked: Asked) -> Ints:
+        wanted = ByWeight(self.min_replicas).replicas(asked)
+        needed = sum(count * size for count, size in zip(wanted.tolist(), asked.size, strict=True))
+        if asked.room is None or needed <= asked.room:
+            return wanted
+        bounded = msgspec.structs.replace(asked, ceiling=tuple(wanted.tolist()))
+        return shared(bounded, [self.min_replicas] * len(asked.weights))
+
+
+Replication: TypeAlias = ByWeight | SharedSlots | Fixed | Given | WeightWithin
+
+
+def shared(asked: Asked, least: list[int]) -> Ints:
+    """The room shared by weight, from `least` on; a topic that nobody asks for stays there."""
+    found = list(least)
+    room = sum(size * ceiling for size, ceiling in zip(asked.size, asked.ceiling, strict=True))
+    if asked.room is not None:
+        room = min(room, asked.room)
+    room -= sum(size * count for size, count in zip(asked.size, found, strict=True))
+    waiting = [
+        (_unfair(weight, count), topic)
+        for topic, (weight, count) in enumerate(zip(asked.weights, found, strict=True))
+        if weight > 0
+    ]
+    heapify(waiting)
+    while waiting:
+        _, topic = waiting[0]
+        if found[topic] >= asked.ceiling[topic] or asked.size[topic] > room:
+            heappop(waiting)
+            continue
+        found[topic] += 1
+        room -= asked.size[topic]
+        heapreplace(waiting, (_unfair(asked.weights[topic], found[topic]), topic))
+    return np.array(found, np.int64)
+
+
+def _unfair(weight: int, count: int) -> Fraction:
+    """Sorts the next slot, smallest first; exact."""
+    return Fraction(-weight, 2 * count + 1)

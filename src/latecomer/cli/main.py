@@ -67,7 +67,27 @@ VERBS: list[tuple[str, Verb]] = [
     ("store", Later("latecomer.cli.store", "store", "Check the files of a store, or say what is in them.")),
     ("up", Later("latecomer.cli.up", "up", "Start a network of brokers here, and keep it running until Ctrl-C.")),
     ("user", Later("latecomer.cli.user", "user", "Add, remove and list the users of a broker.")),
+    (
+        "plan",
+        Later(
+            "latecomer.cli.plan",
+            "plan",
+            "Plan where stores go and which topics each keeps, and say how far that is from the best possible.",
+        ),
+    ),
+    (
+        "replan",
+        Later(
+            "latecomer.cli.replan",
+            "replan",
+            "Say what a plan is still worth under new demand, what a better one gains, and what getting there costs.",
+        ),
+    ),
     ("simulate", Later("latecomer.cli.simulate", "simulate", "Run a network of brokers in virtual time.")),
+    (
+        "reproduce",
+        Later("latecomer.cli.reproduce", "reproduce", "Draw the papers' figures anew, and judge their claims."),
+    ),
     (
         "soak",
         Later(

@@ -1,0 +1,182 @@
+"""A plan on the terminal: who keeps what, what that costs, and how far it is from the best possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from latecomer.model.plan import Distance, Plan, Prediction
+from latecomer.runtime.amounts import show_size
+from latecomer.sim.transcript import plain
+
+if TYPE_CHECKING:
+    from latecomer.planner.explain import StoreRow, TopicRow
+    from latecomer.planner.legality import Placement
+    from latecomer.planner.problem import Problem
+
+ROWS = 20
+"""Of a table on the terminal; the plan file has all."""
+NAMES = 6
+"""Of topics or stores in one cell."""
+REFUSALS = 8
+RATE_UNIT = 1_000_000
+
+
+def unit(distance: Distance) -> str:
+    return "hops" if distance == "hops" else "ms"
+
+
+def far(value: float, distance: Distance) -> str:
+    """A mean distance: hops, or milliseconds."""
+    return f"{value:.3f}" if distance == "hops" else f"{value / 1000:,.3f}"
+
+
+def traffic(value: float, distance: Distance) -> str:
+    """Requests times distance, per second or not."""
+    shown = value if distance == "hops" else value / 1000
+    return f"{shown:,.2f}" if abs(shown) < 1e5 else f"{shown:,.0f}"
+
+
+def percent(share: float) -> str:
+    """Digits where they matter: 0.04 %, 1.3 %, 127 %."""
+    value = 100 * share
+    return f"{value:.2g} %" if 0 < value < 0.1 else f"{value:.1f} %" if value < 100 else f"{value:,.0f} %"
+
+
+def quality(prediction: Prediction) -> str:
+    """The sentence an operator remembers."""
+    if prediction.gap is None:
+        return "How far this is from the best possible is not known."
+    if prediction.optimal:
+        return "This is the best possible plan."
+    return f"This is within {percent(prediction.gap)} of the best possible."
+
+
+# --- the plan ---
+
+
+def print_plan(
+    console: Console, plan: Plan, problem: Problem, placement: Placement, rows: tuple[list[StoreRow], list[TopicRow]]
+) -> None:
+    stores, topics = rows
+    counts = (
+        f"{len(plan.brokers)} brokers, {_many(len(plan.replicas), 'topic')}, {plan.prediction.rate:,.6g} requests/s"
+    )
+    console.print(Text(plain(plan.topology), style="bold"), end="", soft_wrap=True)
+    console.print(
+        f": {counts}; {_many(len(plan.stores), 'store')} by {plan.algorithm}", highlight=False, soft_wrap=True
+    )
+    console.print(store_table(problem, stores, plan.distance))
+    console.print(topic_table(problem, placement, topics, plan.distance))
+    console.print(comparison(plan))
+    print_rest(console, plan)
+
+
+def store_table(problem: Problem, rows: list[StoreRow], distance: Distance) -> Table:
+    table = _table("store", "keeps", "of", "topics", "requests/s", f"mean {unit(distance)}", words=(0, 3))
+    for row in rows[:ROWS]:
+        table.add_row(
+            plain(problem.brokers[row.store]),
+            _units(row.used, problem.unit),
+            _units(int(problem.capacity[row.store]), problem.unit),
+            listed(problem.topics[topic] for topic in row.topics),
+            f"{row.load / RATE_UNIT:,.3f}",
+            far(row.cost / row.load, distance) if row.load else "",
+        )
+    _rest(table, len(rows), "stores")
+    return table
+
+
+def topic_table(problem: Problem, placement: Placement, rows: list[TopicRow], distance: Distance) -> Table:
+    table = _table("topic", "weight", "requests/s", "replicas", "at", f"mean {unit(distance)}", words=(0, 4))
+    total = max(1, problem.total_rate)
+    for row in rows[:ROWS]:
+        places = placement.replicas[row.topic]
+        table.add_row(
+            plain(problem.topics[row.topic]),
+            percent(row.rate / total),
+            f"{row.rate / RATE_UNIT:,.3f}",
+            str(len(places)),
+            listed(problem.brokers[place] for place in places),
+            far(row.cost / row.rate, distance) if row.rate else "",
+        )
+    _rest(table, len(rows), "topics")
+    return table
+
+
+def comparison(plan: Plan) -> Table:
+    """This plan beside the others and the bound."""
+    what = unit(plan.distance)
+    table = _table("algorithm", "stores", f"mean {what}", f"requests·{what}/s", "above the bound", words=(0,))
+    mine = plan.prediction
+    for one in (*plan.others, mine):
+        style = "bold" if one is mine else ""
+        above = percent(one.gap) if one.gap is not None else "no limits kept" if one.algorithm == "grd_opt" else ""
+        cells = (
+            _named(one),
+            str(one.stores),
+            far(one.hops_mean, plan.distance),
+            traffic(one.cost, plan.distance),
+            above,
+        )
+        table.add_row(*(Text(cell, style=style) for cell in cells))
+    if mine.bound is not None:
+        mean = far(mine.bound / mine.rate, plan.distance) if mine.rate else ""
+        table.add_row("lower bound", "", mean, traffic(mine.bound, plan.distance), "")
+    return table
+
+
+def print_rest(console: Console, plan: Plan) -> None:
+    """After a loss, refusals, notes, and how good it is."""
+    say = {"highlight": False, "soft_wrap": True, "markup": False}
+    mine, what = plan.prediction, unit(plan.distance)
+    if mine.loss_store is not None and mine.loss_cost is not None:
+        served = mine.rate - (mine.loss_unserved or 0)
+        mean = far(mine.loss_cost / served if served else 0.0, plan.distance)
+        lost = f", and {mine.loss_unserved:,.6g} requests/s have no other replica" if mine.loss_unserved else ""
+        console.print(f"  The worst loss is that of {plain(mine.loss_store)}: mean {mean} {what}{lost}.", **say)  # type: ignore[arg-type]
+    for text in plan.refusals[:REFUSALS]:
+        console.print(f"  {plain(text)}", **say)  # type: ignore[arg-type]
+    if len(plan.refusals) > REFUSALS:
+        console.print(f"  and {len(plan.refusals) - REFUSALS} more wishes not granted (--out has all)", **say)  # type: ignore[arg-type]
+    for note in plan.notes:
+        console.print(f"  {plain(note)}", **say)  # type: ignore[arg-type]
+    console.print(Text(quality(mine), style="bold"), soft_wrap=True)
+
+
+# --- words ---
+
+
+def listed(names: Iterable[str]) -> str:
+    shown = [plain(name) for name in names]
+    return " ".join(shown[:NAMES]) + (f" +{len(shown) - NAMES}" if len(shown) > NAMES else "")
+
+
+def _named(prediction: Prediction) -> str:
+    return "rnd (mean)" if prediction.algorithm == "rnd" and prediction.loss_store is None else prediction.algorithm
+
+
+def _units(units: int, kind: str) -> str:
+    return show_size(units) if kind == "bytes" else f"{units:,}"
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def _rest(table: Table, count: int, what: str) -> None:
+    if count > ROWS:
+        table.add_row(f"and {count - ROWS:,} {what} more")
+
+
+def _table(*columns: str, words: tuple[int, ...]) -> Table:
+    """Numbers to the right; the columns in `words` are text."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=True)
+    for position, column in enumerate(columns):
+        table.add_column(column, justify="left" if position in words else "right", overflow="fold")
+    return table

@@ -1,0 +1,104 @@
+"""`latecomer reproduce`: the papers' figures and claims, measured again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from latecomer.model.errors import SettingsError
+
+if TYPE_CHECKING:
+    from latecomer.experiments.papers import Told
+    from latecomer.experiments.verdict import Verdict
+
+COLOURS = {"reproduced": "green", "partly": "yellow", "not reproduced": "red"}
+
+
+def reproduce(
+    claims: Annotated[
+        list[str] | None, typer.Argument(metavar="[PAPER|CLAIM]...", help="storing, planning, S1 … S9; all if none.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few points and seeds, no sweeps: a look, not a proof.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON, and nothing else.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where figures and measurements go.")] = Path("reproduced"),
+    seeds: Annotated[int, typer.Option(help="Runs per point; 0: 20, or 5 when quick.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes; 0 means one per core.")] = 0,
+    docs: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the papers' pages there, with their charts.")
+    ] = None,
+) -> None:
+    """Draw the papers' figures anew, and judge their claims."""
+    _check(seeds, jobs, quick, docs)
+    try:
+        from latecomer.experiments.grid import cores
+        from latecomer.experiments.pages import write_page
+        from latecomer.experiments.papers import PAPERS, QUICK_SEEDS, SEEDS, chosen
+        from latecomer.experiments.papers import reproduce as reproduce_claim
+    except ModuleNotFoundError as error:
+        raise SettingsError("", f"{error.name} is missing; install it with: pip install 'latecomer[plan]'") from None
+    wanted = chosen(claims or [])
+    runs = seeds or (QUICK_SEEDS if quick else SEEDS)
+    with progress_bar(len(wanted)) as told:
+        outcomes = [reproduce_claim(claim, out, runs, quick=quick, jobs=jobs or cores(), told=told) for claim in wanted]
+    for paper in PAPERS:
+        found = [outcome for outcome in outcomes if outcome.claim.paper == paper]
+        if docs is not None and len(found) == len(PAPERS[paper]):
+            write_page(paper, found, docs, runs)
+    verdicts = [outcome.verdict for outcome in outcomes]
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "verdicts.json").write_bytes(msgspec.json.format(msgspec.json.encode(verdicts)) + b"\n")
+    if json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(verdicts)).decode() + "\n")
+    else:
+        show(verdicts, out)
+
+
+def _check(seeds: int, jobs: int, quick: bool, docs: Path | None) -> None:
+    if seeds < 0 or seeds == 1:
+        raise SettingsError("--seeds", f"must be at least 2, as one run has no interval, not {seeds}")
+    if jobs < 0:
+        raise SettingsError("--jobs", f"must not be negative, not {jobs}; 0 means one per core")
+    if quick and docs is not None:
+        raise SettingsError("--docs", "pages are made of full figures: leave out --quick")
+
+
+def show(verdicts: list[Verdict], out: Path) -> None:
+    """The table of verdicts."""
+    console = Console(highlight=False)
+    table = Table(show_lines=True)
+    for header in ("claim", "verdict", "the paper", "ours"):
+        table.add_column(header)
+    for verdict in verdicts:
+        word = f"[{COLOURS[verdict.verdict]}]{verdict.verdict}[/]"
+        parts = "\n".join(f"{part.paper}: {part.figure}" for part in verdict.parts) or verdict.figure
+        table.add_row(verdict.id, word, verdict.paper, parts)
+    console.print(table)
+    console.print(f"figures are in {out}", soft_wrap=True, markup=False)
+
+
+@contextmanager
+def progress_bar(claims: int) -> Iterator[Told | None]:
+    """Progress on a terminal, and nothing anywhere else."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def told(claim: str, done: int, total: int) -> None:
+            bar.update(task, description=f"claim {claim}", completed=done, total=total)
+
+        yield told

@@ -13,7 +13,7 @@ BENCH ?= simulator broker
 ARGS  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test soak bench fuzz abuse format docs lock clean
+.PHONY: help setup demo check test soak bench figures fuzz abuse format docs lock clean
 
 help: ## list the verbs
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -43,8 +43,11 @@ test: check ## check, then every test (ARGS="-k name -n 0" picks and steps)
 soak: setup ## fault seeds in bulk on all cores (SEEDS=100000 START=0 JOBS=cores)
 	@$(BIN)/latecomer soak --seeds $(SEEDS) --start $(START) --jobs $(JOBS)
 
-bench: setup ## speed beside peers (BENCH="simulator broker", or stores; ARGS go to each, so pick one)
+bench: setup ## beside peers (BENCH="simulator broker", stores, planner, planner_zoo; ARGS go to each, so pick one)
 	@for bench in $(BENCH); do $(BIN)/python -m bench.$$bench $(ARGS) || exit $$?; done
+
+figures: setup ## the papers' claims, ours beside them, into docs/papers (minutes; goes on where it was interrupted)
+	@$(BIN)/latecomer reproduce storing planning --docs docs/papers $(ARGS)
 
 fuzz: setup ## hostile bytes against the wire, guided by coverage (RUNS=1000000)
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || { echo "fuzzing needs atheris, which exists for Linux on x86-64 only"; exit 1; }

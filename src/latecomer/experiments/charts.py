@@ -1,0 +1,100 @@
+"""Charts in the papers' style: black lines told apart by markers, a dotted grid, error bars.
+
+Two runs over the same measurements give the same file, byte for byte.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import msgspec
+from matplotlib.figure import Figure
+
+from latecomer.experiments.statistics import Estimate
+
+MARKERS = {"wrr": "s", "seq": "o", "grd_opt": "^", "rnd": "x", "refined": "*", "bound": "", "pub/sub": "s"}
+DASHES = {"rnd": ":", "grd_opt": "--", "bound": "-.", "kept": "--"}
+OTHER_MARKERS = "Dv<>ph"
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",  # text stays text: small, searchable, in the reader's own font
+    "svg.hashsalt": "latecomer",
+    "font.family": "serif",
+    "font.size": 9,
+    "axes.grid": True,
+    "grid.linestyle": ":",
+    "grid.color": "0.7",
+    "lines.linewidth": 1.0,
+    "lines.markersize": 4.5,
+    "legend.fontsize": 8,
+    "legend.framealpha": 1.0,
+}
+
+
+class Curve(msgspec.Struct, frozen=True):
+    name: str
+    xs: tuple[float, ...]
+    points: tuple[Estimate, ...]
+
+
+class Panel(msgspec.Struct, frozen=True):
+    title: str
+    x: str
+    y: str
+    curves: tuple[Curve, ...]
+
+
+class Chart(msgspec.Struct, frozen=True):
+    """One figure of a paper; its panels stand side by side."""
+
+    name: str
+    """Of the file, without suffix."""
+    caption: str
+    panels: tuple[Panel, ...]
+
+
+def draw(chart: Chart, folder: Path) -> Path:
+    """Write the chart as SVG into a folder and return the file."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(3.7 * len(chart.panels), 2.9), layout="constrained")
+        for axes, panel in zip(figure.subplots(1, len(chart.panels), squeeze=False)[0], chart.panels, strict=True):
+            for number, curve in enumerate(panel.curves):
+                axes.errorbar(
+                    curve.xs,
+                    [point.mean for point in curve.points],
+                    yerr=[point.half if point.runs > 1 else 0.0 for point in curve.points],
+                    label=curve.name,
+                    color="black",
+                    marker=_marker(curve.name, number),
+                    linestyle=_dashes(curve.name),
+                    markerfacecolor="white",
+                    capsize=2,
+                    elinewidth=0.7,
+                )
+            axes.set_title(panel.title, fontsize=9)
+            axes.set_xlabel(panel.x)
+            axes.set_ylabel(panel.y)
+            if any(point.mean < 0 for curve in panel.curves for point in curve.points):
+                axes.axhline(0, color="0.4", linewidth=0.7)
+            else:
+                axes.set_ylim(bottom=0)
+            axes.legend()
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{chart.name}.svg"
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return file
+
+
+def _kind(name: str) -> str:
+    """The algorithm of a curve such as `wrr, M = 10`."""
+    return name.split(",")[0]
+
+
+def _dashes(name: str) -> str:
+    """By the algorithm, or by what was done with its plan."""
+    return next((DASHES[word] for word in name.split(", ") if word in DASHES), "-")
+
+
+def _marker(name: str, number: int) -> str:
+    return MARKERS.get(_kind(name), OTHER_MARKERS[number % len(OTHER_MARKERS)])

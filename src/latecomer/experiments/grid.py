@@ -1,0 +1,181 @@
+"""Settings × seeds, on all cores, each measured once.
+
+What was measured is appended to a file, one line each, as soon as it is known. A run that was killed goes on where it
+stopped, and a figure that was drawn is drawn again without measuring anew. A line counts only for the code that wrote
+it: it carries a digest of the sources that decide what is measured.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import blake2b
+from importlib import import_module
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+import latecomer
+from latecomer.experiments.statistics import Estimate, estimate, ratio
+
+Measures = dict[str, float]
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """One point of a figure. The fields are the parameters; the seed brings the chance."""
+
+    SOURCES: ClassVar[tuple[str, ...]] = ()
+    """Files and packages of ours that decide what is measured."""
+
+    def measure(self, seed: int) -> Measures:
+        raise NotImplementedError
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line of a file of measurements."""
+
+    code: str
+    kind: str
+    setting: msgspec.Raw
+    seed: int
+    measures: Measures
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What a process is told to measure."""
+
+    kind: str
+    """Module and class of the setting."""
+    setting: bytes
+    seed: int
+
+    def run(self) -> Measures:
+        return msgspec.json.decode(self.setting, type=_class(self.kind)).measure(self.seed)
+
+    def code(self) -> str:
+        """A digest of the sources that decide what is measured."""
+        return fingerprint(_class(self.kind).SOURCES)
+
+
+class Table:
+    """What was measured, by setting, in the order of the seeds."""
+
+    def __init__(self, rows: Mapping[Setting, Sequence[Measures]]) -> None:
+        self.rows = rows
+
+    def values(self, setting: Setting, name: str) -> list[float]:
+        return [measures[name] for measures in self.rows[setting]]
+
+    def mean(self, setting: Setting, name: str) -> Estimate:
+        return estimate(self.values(setting, name))
+
+    def ratio(self, setting: Setting, name: str, other: str) -> Estimate:
+        """How many times `other` is in `name`: of the means, as one reads it off a figure."""
+        return ratio(self.values(setting, name), self.values(setting, other))
+
+    def worse(self, setting: Setting, name: str, other: str) -> Estimate:
+        """By how many per cent `name` is above `other`."""
+        found = self.ratio(setting, name, other)
+        return Estimate(100 * found.mean - 100, 100 * found.half, found.runs)
+
+    def better(self, setting: Setting, name: str, other: str) -> Estimate:
+        """By how many per cent `name` is below `other`."""
+        found = self.ratio(setting, name, other)
+        return Estimate(100 - 100 * found.mean, 100 * found.half, found.runs)
+
+
+Told = Callable[[int, int], None]
+"""Told how many are measured, and of how many."""
+
+
+def measure(
+    settings: Sequence[Setting], seeds: int, file: Path | None = None, *, jobs: int = 1, told: Told | None = None
+) -> Table:
+    """Measure every setting with the seeds 0 … seeds - 1; what the file has is not measured again."""
+    known = dict(_read(file)) if file is not None else {}
+    wanted = list(dict.fromkeys(_job(setting, seed) for setting in settings for seed in range(seeds)))
+    missing = [job for job in wanted if job not in known]
+    told = told or (lambda done, total: None)
+    told(len(wanted) - len(missing), len(wanted))
+    for job, measures in _record(_measured(missing, jobs), file if missing else None):
+        known[job] = measures
+        told(len(known), len(wanted))
+    return Table({setting: [known[_job(setting, seed)] for seed in range(seeds)] for setting in settings})
+
+
+@cache
+def fingerprint(sources: tuple[str, ...]) -> str:
+    """A digest of files and packages of ours."""
+    digest = blake2b(digest_size=8)
+    root = Path(latecomer.__file__).parent
+    for source in sources:
+        place = root / source
+        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _class(kind: str) -> type[Setting]:
+    module, _, name = kind.rpartition(".")
+    found: type[Setting] = getattr(import_module(module), name)
+    return found
+
+
+def _job(setting: Setting, seed: int) -> Job:
+    kind = type(setting)
+    return Job(f"{kind.__module__}.{kind.__qualname__}", msgspec.json.encode(setting), seed)
+
+
+def _measured(jobs: Sequence[Job], processes: int) -> Iterator[tuple[Job, Measures]]:
+    if processes == 1 or len(jobs) == 1:
+        yield from ((job, job.run()) for job in jobs)
+    elif jobs:
+        with multiprocessing.get_context("spawn").Pool(processes, _leave_interrupts_to_the_parent) as pool:
+            yield from pool.imap_unordered(_run, jobs, max(1, min(8, len(jobs) // (processes * 8))))
+
+
+def _run(job: Job) -> tuple[Job, Measures]:
+    return job, job.run()
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+# -- the file
+
+
+def _read(file: Path) -> Iterator[tuple[Job, Measures]]:
+    if not file.exists():
+        return
+    for text in file.read_bytes().splitlines():
+        try:
+            line = msgspec.json.decode(text, type=Line)
+        except msgspec.DecodeError:
+            continue  # whoever wrote it was killed in the middle
+        job = Job(line.kind, bytes(line.setting), line.seed)
+        if line.code == job.code():
+            yield job, line.measures
+
+
+def _record(measured: Iterator[tuple[Job, Measures]], file: Path | None) -> Iterator[tuple[Job, Measures]]:
+    if file is None:
+        yield from measured
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("ab") as out:
+        if out.tell() and not file.read_bytes().endswith(b"\n"):
+            out.write(b"\n")  # the half line of a run that was killed is not to spoil ours
+        for job, measures in measured:
+            line = Line(job.code(), job.kind, msgspec.Raw(job.setting), job.seed, measures)
+            out.write(msgspec.json.encode(line) + b"\n")
+            out.flush()
+            yield job, measures

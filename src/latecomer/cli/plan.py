@@ -128,7 +128,8 @@ def progress() -> Iterator[Callable[[str], None]]:
     if not console.is_terminal:
         yield lambda _: None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), TimeElapsedColumn())
+    hint = TextColumn("[dim](the first plan on a machine compiles the planner: about a minute)")
+    columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), TimeElapsedColumn(), hint)
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=None)
         yield lambda what: bar.update(task, description=what)

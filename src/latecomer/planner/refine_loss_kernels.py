@@ -1,0 +1,155 @@
+"""The worst loss of one store as the objective. It is no sum over topics, so every step is tried in full."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from latecomer.planner.search_kernels import carry_out, note, swap_store, swappable, whole
+from latecomer.planner.search_state_kernels import I64, Case, State, allowed, bearable, extra
+
+UNSERVED, COST, BASE = 0, 1, 2
+
+
+@njit(cache=True)
+def topic_losses(case: Case, t: int, places: I64, more: I64, unserved: I64) -> int:
+    """Add to `more` and `unserved` what topic t at `places` loses with each store; returns its cost without a loss."""
+    base = 0
+    for b in range(case.rates.shape[1]):
+        rate = case.rates[t, b]
+        if rate == 0:
+            continue
+        x1 = x2 = case.lost
+        first = int(np.int64(-1))
+        for i in places:
+            d = case.toward[i, b]
+            if d < x1 or (d == x1 and i < first):
+                x2, x1, first = x1, d, i
+            elif d < x2:
+                x2 = d
+        base += rate * x1
+        if places.size == 1:
+            more[first] -= rate * x1
+            unserved[first] += rate
+        else:
+            more[first] += rate * (x2 - x1)
+    return base
+
+
+@njit(cache=True)
+def weigh(case: Case, state: State, changes: I64, number: int, result: I64) -> None:
+    """`result` = (unserved, cost) after the worst loss and the cost without, were the `changes` done."""
+    more = np.zeros(case.usable.size, np.int64)
+    unserved = np.zeros(case.usable.size, np.int64)
+    holds = np.zeros(case.usable.size, np.bool_)
+    base = 0
+    for t in range(case.replicas.size):
+        places = state.where[t, : state.held[t]].copy()
+        for n in range(number):
+            if changes[n, 0] == t:
+                places[changes[n, 1]] = changes[n, 2]
+        for i in places:
+            holds[i] = True
+        if places.size:
+            base += topic_losses(case, t, places, more, unserved)
+    result[UNSERVED] = result[COST] = 0
+    result[BASE] = base
+    for c in range(holds.size):
+        if holds[c] and _lower(result[UNSERVED], result[COST], unserved[c], base + more[c]):
+            result[UNSERVED], result[COST] = unserved[c], base + more[c]
+
+
+@njit(cache=True)
+def _lower(u1: int, c1: int, u2: int, c2: int) -> bool:
+    return u1 < u2 or (u1 == u2 and c1 < c2)
+
+
+@njit(cache=True)
+def _better(now: I64, best: I64) -> bool:
+    for n in range(3):
+        if now[n] != best[n]:
+            return bool(now[n] < best[n])
+    return False
+
+
+@njit(cache=True)
+def descend_worst(case: Case, state: State) -> None:
+    """Take every step that helps, first come first taken, until none does."""
+    best = np.zeros(3, np.int64)
+    nothing = np.zeros((0, 3), np.int64)
+    weigh(case, state, nothing, len(nothing), best)
+    while _moves(case, state, best) or _swaps(case, state, best) or _stores(case, state, best):
+        pass
+
+
+@njit(cache=True)
+def _try(case: Case, state: State, changes: I64, number: int, best: I64, now: I64) -> bool:
+    if not bearable(case, state, changes, number):
+        return False
+    weigh(case, state, changes, number, now)
+    return _better(now, best)
+
+
+@njit(cache=True)
+def _moves(case: Case, state: State, best: I64) -> bool:
+    changes, now = np.zeros((1, 3), np.int64), np.zeros(3, np.int64)
+    found = False
+    for t in range(case.replicas.size):
+        for s in range(state.held[t]):
+            for c in range(case.usable.size):
+                if not state.store[c]:
+                    continue
+                if state.load[c] + case.size[t] > case.capacity[c] or not allowed(case, state, t, s, c):
+                    continue
+                if state.sums[1] + extra(case, state, t, s, c) > case.budget:
+                    continue
+                note(changes[0], t, s, c)
+                if _try(case, state, changes, len(changes), best, now):
+                    carry_out(case, state, changes, len(changes))
+                    best[:] = now
+                    found = True
+    return found
+
+
+@njit(cache=True)
+def _swaps(case: Case, state: State, best: I64) -> bool:
+    changes, now = np.zeros((2, 3), np.int64), np.zeros(3, np.int64)
+    found = False
+    for t in range(case.replicas.size):
+        for s in range(state.held[t]):
+            for u in range(t + 1, case.replicas.size):
+                for v in range(state.held[u]):
+                    i, j = state.where[t, s], state.where[u, v]
+                    if not swappable(case, state, t, s, u, v):
+                        continue
+                    note(changes[0], t, s, j)
+                    note(changes[1], u, v, i)
+                    if _try(case, state, changes, len(changes), best, now):
+                        carry_out(case, state, changes, len(changes))
+                        best[:] = now
+                        found = True
+    return found
+
+
+@njit(cache=True)
+def _stores(case: Case, state: State, best: I64) -> bool:
+    changes, now = np.zeros((case.replicas.size, 3), np.int64), np.zeros(3, np.int64)
+    for i in range(case.usable.size):
+        if not state.store[i] or case.kept_store[i] or state.load[i] == 0:
+            continue
+        for c in range(case.usable.size):
+            if state.store[c] or not case.usable[c] or state.load[i] > case.capacity[c]:
+                continue
+            number = whole(state, i, c, changes)
+            moves = 0
+            possible = True
+            for n in range(number):
+                possible = possible and allowed(case, state, changes[n, 0], changes[n, 1], c)
+                moves += extra(case, state, changes[n, 0], changes[n, 1], c)
+            if not possible or state.sums[1] + moves > case.budget:
+                continue
+            if _try(case, state, changes, number, best, now):
+                swap_store(case, state, i, c)
+                best[:] = now
+                return True
+    return False

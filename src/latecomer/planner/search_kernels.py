@@ -1,0 +1,428 @@
+"""Local search on a placement: replicas change places, stores change places, nothing forbidden happens on the way.
+
+Each kernel makes one step or none and says so; costs are integers, ties go to the lowest topic, slot and broker, so a
+search is the same everywhere. A step is taken only when it lowers the objective, so every search ends.
+
+A kernel is compiled anew for each literal that it is called with; `int(np.int64(0))` is a zero that is none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from latecomer.planner.search_state_kernels import (
+    I64,
+    UNLIMITED,
+    Case,
+    Flags,
+    State,
+    add,
+    allowed,
+    bearable,
+    extra,
+    inner,
+    locate,
+    open_store,
+    price,
+    price_one,
+    put,
+)
+
+_LONGEST_CYCLE = 6
+
+
+@njit(cache=True)
+def extend(case: Case, state: State) -> bool:
+    """Add the replica that helps most where a topic has fewer than it should."""
+    best, best_t, best_c = int(np.int64(UNLIMITED)), int(np.int64(-1)), int(np.int64(-1))
+    room_for_store = state.sums[2] < case.stores
+    for t in range(case.replicas.size):
+        if state.held[t] >= case.replicas[t]:
+            continue
+        for c in range(case.usable.size):
+            if state.slot[t, c] >= 0 or state.crowd[t, case.domain[c]] > 0:
+                continue
+            if not (state.store[c] or (room_for_store and case.usable[c])):
+                continue
+            if state.load[c] + case.size[t] > case.capacity[c]:
+                continue
+            if state.sums[1] + int(not case.before[t, c]) > case.budget:
+                continue
+            gain = price_one(case, state, t, c)
+            if gain < best and _bearable_more(case, state, t, c):
+                best, best_t, best_c = gain, t, c
+    if best_t < 0:
+        return False
+    if not state.store[best_c]:
+        open_store(case, state, best_c)
+    add(case, state, best_t, best_c)
+    locate(case, state, best_t)
+    return True
+
+
+@inner
+def _bearable_more(case: Case, state: State, t: int, c: int) -> bool:
+    if not case.limited:
+        return True
+    rate = 0
+    for b in range(case.rates.shape[1]):
+        i = state.where[t, state.one[t, b]] if state.one[t, b] >= 0 else -1
+        d = case.toward[c, b]
+        if i < 0 or d < state.d1[t, b] or (d == state.d1[t, b] and c < i):
+            rate += case.rates[t, b]
+    for u in range(case.replicas.size):
+        rate += state.served[u, c]
+    return bool(rate <= case.limit[c])
+
+
+@njit(cache=True)
+def exchange(case: Case, state: State) -> bool:
+    """The best of all single moves, also to new stores if there may be more, and swaps of two topics between stores."""
+    opening = state.sums[2] < case.stores
+    price(case, state, opening)
+    changes = np.zeros((2, 3), np.int64)
+    best = _best_move(case, state, opening, changes)
+    number = 2 if _best_swap(case, state, best, changes) < best else 1
+    if number == 1 and best == 0:
+        return False
+    carry_out(case, state, changes, number)
+    return True
+
+
+@inner
+def _best_move(case: Case, state: State, opening: bool, changes: I64) -> int:
+    """The best move of one replica to a store with room, or to a new one; its price, 0 when none helps."""
+    best = int(np.int64(0))
+    trial = np.zeros((1, 3), np.int64)
+    for c in range(case.usable.size):
+        if not (state.store[c] or (opening and case.usable[c])):
+            continue
+        for t in range(case.replicas.size):
+            if state.slot[t, c] >= 0 or state.load[c] + case.size[t] > case.capacity[c]:
+                continue
+            for s in range(state.held[t]):
+                if state.shift[t, c, s] >= best or not allowed(case, state, t, s, c):
+                    continue
+                note(trial[0], t, s, c)
+                if state.sums[1] + extra(case, state, t, s, c) <= case.budget and bearable(
+                    case, state, trial, len(trial)
+                ):
+                    best = state.shift[t, c, s]
+                    note(changes[0], t, s, c)
+    return best
+
+
+@inner
+def _best_swap(case: Case, state: State, best: int, changes: I64) -> int:
+    """The best swap of two topics between two stores, if it is better than `best`."""
+    trial = np.zeros((2, 3), np.int64)
+    for t in range(case.replicas.size):
+        for s in range(state.held[t]):
+            i = state.where[t, s]
+            for u in range(t + 1, case.replicas.size):
+                if state.slot[u, i] >= 0:
+                    continue
+                for v in range(state.held[u]):
+                    j = state.where[u, v]
+                    if state.slot[t, j] >= 0 or state.shift[t, j, s] + state.shift[u, i, v] >= best:
+                        continue
+                    if not swappable(case, state, t, s, u, v):
+                        continue
+                    note(trial[0], t, s, j)
+                    note(trial[1], u, v, i)
+                    if bearable(case, state, trial, len(trial)):
+                        best = state.shift[t, j, s] + state.shift[u, i, v]
+                        note(changes[0], t, s, j)
+                        note(changes[1], u, v, i)
+    return best
+
+
+@inner
+def note(change: I64, t: int, s: int, c: int) -> None:
+    """Slot s of topic t goes to c."""
+    change[0], change[1], change[2] = t, s, c
+
+
+@inner
+def swappable(case: Case, state: State, t: int, s: int, u: int, v: int) -> bool:
+    i, j = state.where[t, s], state.where[u, v]
+    grown = case.size[t] - case.size[u]
+    if state.load[j] + grown > case.capacity[j] or state.load[i] - grown > case.capacity[i]:
+        return False
+    if not (allowed(case, state, t, s, j) and allowed(case, state, u, v, i)):
+        return False
+    return bool(state.sums[1] + extra(case, state, t, s, j) + extra(case, state, u, v, i) <= case.budget)
+
+
+@njit(cache=True)
+def carry_out(case: Case, state: State, changes: I64, number: int) -> None:
+    """Do the `changes`, one per topic; their prices are stale then."""
+    for n in range(number):
+        t, s, c = changes[n, 0], changes[n, 1], changes[n, 2]
+        if not state.store[c]:
+            open_store(case, state, c)
+        put(case, state, t, s, c)
+        locate(case, state, t)
+
+
+@njit(cache=True)
+def rotate(case: Case, state: State) -> bool:
+    """Topics move on around a cycle of three or more stores. One size only: then each store's load stays.
+
+    The cheapest topic for each way from store to store, then Bellman and Ford's walks of growing length.
+    """
+    price(case, state, bool(np.int64(0)))
+    stores = np.empty(state.sums[2], np.int64)
+    index = np.empty(case.usable.size, np.int64)
+    number = 0
+    for c in range(case.usable.size):
+        if state.store[c]:
+            stores[number], index[c] = c, number
+            number += 1
+    way = np.full((number, number), UNLIMITED // 4, np.int64)
+    topic = np.full((number, number), -1, np.int64)
+    for t in range(case.replicas.size):
+        for s in range(state.held[t]):
+            a = index[state.where[t, s]]
+            for e in range(number):
+                c = stores[e]
+                if state.slot[t, c] < 0 and state.shift[t, c, s] < way[a, e] and allowed(case, state, t, s, c):
+                    way[a, e] = state.shift[t, c, s]
+                    topic[a, e] = t
+    changes = np.zeros((_LONGEST_CYCLE, 3), np.int64)
+    for start in range(number):
+        length = _cycle(way, topic, start, changes)
+        if length == 0:
+            continue
+        moves = 0
+        for n in range(length):
+            t, a, e = changes[n, 0], changes[n, 1], changes[n, 2]
+            changes[n, 1] = state.slot[t, stores[a]]
+            changes[n, 2] = stores[e]
+            moves += extra(case, state, t, changes[n, 1], changes[n, 2])
+        if state.sums[1] + moves <= case.budget and bearable(case, state, changes, length):
+            carry_out(case, state, changes, length)
+            return True
+    return False
+
+
+@inner
+def _cycle(way: I64, topic: I64, start: int, changes: I64) -> int:
+    """A cycle through `start` of negative price with each topic once, as (topic, from, to); its length or 0."""
+    number = way.shape[0]
+    reach = np.full((_LONGEST_CYCLE, number), UNLIMITED // 4, np.int64)
+    back = np.full((_LONGEST_CYCLE, number), -1, np.int64)
+    reach[0, start] = 0
+    for step in range(1, _LONGEST_CYCLE):
+        for a in range(number):
+            if reach[step - 1, a] >= 0 and step > 1:
+                continue  # a negative cycle can be begun where all its parts from the start are negative
+            for e in range(number):
+                if e == start or topic[a, e] < 0 or reach[step - 1, a] + way[a, e] >= reach[step, e]:
+                    continue
+                if _fresh(back, topic, step, a, e):
+                    reach[step, e] = reach[step - 1, a] + way[a, e]
+                    back[step, e] = a
+        for a in range(number):
+            if back[step, a] < 0 or topic[a, start] < 0 or reach[step, a] + way[a, start] >= 0:
+                continue
+            if not _fresh(back, topic, step + 1, a, start):
+                continue
+            note(changes[step], topic[a, start], a, start)
+            e = a
+            for n in range(step, 0, -1):
+                a_before = back[n, e]
+                note(changes[n - 1], topic[a_before, e], a_before, e)
+                e = a_before
+            return step + 1
+    return 0
+
+
+@inner
+def _fresh(back: I64, topic: I64, step: int, a: int, e: int) -> bool:
+    """Neither topic nor store of the way a → e is on the walk that reached a in `step` − 1 steps."""
+    t = topic[a, e]
+    at = a
+    for n in range(step - 1, 0, -1):
+        before = back[n, at]
+        if topic[before, at] == t or before == e:
+            return False
+        at = before
+    return True
+
+
+@njit(cache=True)
+def relocate(case: Case, state: State) -> bool:
+    """Close the store and open the broker in its place that lower the objective most; its replicas move along."""
+    price(case, state, bool(np.int64(1)))
+    best, best_i, best_c = int(np.int64(0)), int(np.int64(-1)), int(np.int64(-1))
+    changes = np.zeros((case.replicas.size, 3), np.int64)
+    for i in range(case.usable.size):
+        if not state.store[i] or case.kept_store[i] or state.load[i] == 0:
+            continue
+        for c in range(case.usable.size):
+            if state.store[c] or not case.usable[c] or state.load[i] > case.capacity[c]:
+                continue
+            total = moves = 0
+            possible = True
+            for t in range(case.replicas.size):
+                s = state.slot[t, i]
+                if s >= 0:
+                    total += state.shift[t, c, s]
+                    moves += extra(case, state, t, s, c)
+                    possible = possible and allowed(case, state, t, s, c)
+            if total >= best or not possible or state.sums[1] + moves > case.budget:
+                continue
+            number = whole(state, i, c, changes)
+            if bearable(case, state, changes, number):
+                best, best_i, best_c = total, i, c
+    if best_i < 0:
+        return False
+    swap_store(case, state, best_i, best_c)
+    return True
+
+
+@inner
+def whole(state: State, i: int, c: int, changes: I64) -> int:
+    number = 0
+    for t in range(state.held.size):
+        if state.slot[t, i] >= 0:
+            note(changes[number], t, state.slot[t, i], c)
+            number += 1
+    return number
+
+
+@njit(cache=True)
+def swap_store(case: Case, state: State, i: int, c: int) -> None:
+    """Everything at store i goes to c, which is a store from now on; i is none."""
+    changes = np.zeros((case.replicas.size, 3), np.int64)
+    number = whole(state, i, c, changes)
+    state.store[i] = False
+    state.sums[2] -= 1
+    carry_out(case, state, changes, number)
+
+
+@inner
+def close_empty(case: Case, state: State) -> None:
+    """A store with nothing in it stands in the way of others."""
+    for c in range(case.usable.size):
+        if state.store[c] and state.load[c] == 0 and not case.kept_store[c]:
+            state.store[c] = False
+            state.sums[2] -= 1
+
+
+@njit(cache=True)
+def descend(case: Case, state: State, one_size: bool) -> None:
+    """All steps until none helps: inside the stores first, for that is cheap, then with other stores."""
+    while True:
+        while extend(case, state):
+            pass
+        while exchange(case, state) or (one_size and rotate(case, state)):
+            pass
+        close_empty(case, state)
+        if not relocate(case, state) and not (state.sums[2] < case.stores and exchange(case, state)):
+            return
+
+
+@inner
+def restore(case: Case, state: State, where: I64, count: I64, store: Flags) -> None:
+    """Put the replicas back to where they were, and the stores with them."""
+    for t in range(case.replicas.size):
+        same = state.held[t] == count[t]
+        for s in range(count[t]):
+            same = same and state.where[t, s] == where[t, s]
+        if same:
+            continue
+        for s in range(state.held[t]):
+            i = state.where[t, s]
+            state.slot[t, i] = -1
+            state.load[i] -= case.size[t]
+            state.crowd[t, case.domain[i]] -= 1
+            state.sums[1] -= int(not case.before[t, i])
+        state.held[t] = count[t]
+        for s in range(count[t]):
+            c = where[t, s]
+            state.where[t, s], state.slot[t, c] = c, s
+            state.load[c] += case.size[t]
+            state.crowd[t, case.domain[c]] += 1
+            state.sums[1] += int(not case.before[t, c])
+        locate(case, state, t)
+    state.sums[2] = 0
+    for c in range(case.usable.size):
+        state.store[c] = store[c]
+        state.sums[2] += int(store[c])
+    for t in range(case.replicas.size):
+        if state.stale[t] == 1:
+            state.stale[t] = 2
+
+
+@njit(cache=True)
+def wander(case: Case, state: State, one_size: bool, rounds: int, seed: int) -> int:
+    """Iterated local search: shake one to three stores, descend, keep what is not worse; returns how many helped.
+
+    A store goes to a near broker half of the time and anywhere else otherwise. Chance is a linear congruence of `seed`.
+    """
+    number = case.usable.size
+    best = state.sums[0]
+    where, count, store = state.where.copy(), state.held.copy(), state.store.copy()
+    helped = 0
+    changes = np.zeros((case.replicas.size, 3), np.int64)
+    for turn in range(rounds):
+        for _ in range(1 + turn % 3):
+            seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
+            i = _any_store(case, state, (seed >> 8) % max(1, state.sums[2]))
+            seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
+            c = (seed >> 8) % number
+            if i < 0:
+                continue
+            seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
+            c = _target(case, state, i, c, (seed >> 8) % 2 == 0)
+            if c < 0:
+                continue
+            length = whole(state, i, c, changes)
+            possible = True
+            moves = 0
+            for n in range(length):
+                possible = possible and allowed(case, state, changes[n, 0], changes[n, 1], c)
+                moves += extra(case, state, changes[n, 0], changes[n, 1], c)
+            if possible and state.sums[1] + moves <= case.budget and bearable(case, state, changes, length):
+                swap_store(case, state, i, c)
+        descend(case, state, one_size)
+        if state.sums[0] > best:
+            restore(case, state, where, count, store)
+            continue
+        helped += int(state.sums[0] < best)
+        best = state.sums[0]
+        where[:], count[:], store[:] = state.where, state.held, state.store
+    return helped
+
+
+@inner
+def _any_store(case: Case, state: State, skip: int) -> int:
+    """A store that may be closed: the one after `skip` others, or the next that may."""
+    found = int(np.int64(-1))
+    for c in range(case.usable.size):
+        if state.store[c]:
+            if not case.kept_store[c] and (found < 0 or skip >= 0):
+                found = c
+            skip -= 1
+    return found
+
+
+@inner
+def _target(case: Case, state: State, i: int, first: int, near: bool) -> int:
+    """A broker that can take over what store i keeps: from number `first` on, among those near to it if so wished."""
+    number = case.usable.size
+    span = 8 if near else 1
+    best, found = int(np.int64(UNLIMITED)), int(np.int64(-1))
+    for n in range(number):
+        c = (first + n) % number
+        if state.store[c] or not case.usable[c] or state.load[i] > case.capacity[c]:
+            continue
+        if case.toward[c, i] < best:
+            best, found = int(case.toward[c, i]), c
+        span -= 1
+        if span == 0:
+            break
+    return found

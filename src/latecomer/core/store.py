@@ -48,6 +48,8 @@ CREDIT_MAX = 64
 """Responses under way, whatever the asking broker says (bad input 24)."""
 ALIVE_US = 10_000_000
 """How often a store writes down that it is there."""
+SET_BACK_US = 60_000_000
+"""How far a clock may be set back between two starts, and what a crash left in the store is still found at once."""
 GAPS_MAX = 64
 PROBLEM_MAX = 200
 """Characters of a problem."""
@@ -80,6 +82,9 @@ class Stream:
     count: int = 0
     looking: int = 0
     """Token of the lookup that is under way."""
+    from_us: int = 0
+    flaw: str = ""
+    """From when on what was sent is complete, and what is missing in it."""
 
 
 @dataclass(slots=True)
@@ -141,7 +146,9 @@ class Store:
         assert isinstance(kept, int)
         assert isinstance(stamps_until, int)
         if isinstance(epoch, int):
-            self.orders.writes.append(TakeBack(self.broker, epoch, kept, max(0, stamps_until - CLOCK_US)))
+            # It came after the last commit; the clock may have been set back a little since the start before that.
+            since_us = max(0, stamps_until - CLOCK_US, self.alive_us - SET_BACK_US)
+            self.orders.writes.append(TakeBack(self.broker, epoch, kept, since_us))
 
     # -- what is kept ----------------------------------------------------------------------------------------------
 
@@ -264,7 +271,7 @@ class Store:
     def append(self, event: Event) -> None:
         self.appended += 1
         self.orders.writes.append(Append(event))
-        if event.id.origin == self.broker and event.id.seq > self.kept:
+        if event.id.origin == self.broker and self.kept < event.id.seq < self.outbox().next_seq:  # not of another epoch
             self._know(event.id.seq)
 
     def _know(self, newest: int) -> None:
@@ -368,6 +375,7 @@ class Store:
         if fact.problem:
             self._end(stream, fact.problem[:PROBLEM_MAX])
             return
+        self._judge(stream)
         events, page, query = fact.page.events, fact.page, stream.query
         stream.query = Query(query.filter, query.since_us, query.until_us, 0, page.next)
         if stream.client != REPLICA and not self.access.open_to_all:
@@ -391,9 +399,9 @@ class Store:
     def _end(self, stream: Stream, problem: str = "") -> None:
         self._drop(stream)
         hops = len(stream.path)
-        from_us, incomplete = self.completeness(stream.topics, stream.asked)
+        self._judge(stream)
         final = not problem  # what the store has been asked, it has answered
-        problem = problem or incomplete
+        problem = problem or stream.flaw
         if stream.client != REPLICA:
             self.served += 1
             self.served_hops += hops
@@ -408,7 +416,12 @@ class Store:
                 count=stream.count,
                 detail=problem,
             )
-        self.respond(ResponseEnd(stream.id, stream.path, self.broker, hops, from_us, problem, final))
+        self.respond(ResponseEnd(stream.id, stream.path, self.broker, hops, stream.from_us, problem, final))
+
+    def _judge(self, stream: Stream) -> None:
+        """What a page lacks stays missing in the answer, though the store may have got it by its end."""
+        from_us, flaw = self.completeness(stream.topics, stream.asked)
+        stream.from_us, stream.flaw = max(stream.from_us, from_us), stream.flaw or flaw
 
     def completeness(self, topics: str, query: Query) -> tuple[int, str]:
         """From when on an answer has everything, and what is missing in it, in words."""

@@ -196,6 +196,13 @@ class Recall:
             return self.carried
         return max(self.carried[0], from_us), self.carried[1] or flaw
 
+    def end(self, outcome: Outcome) -> None:
+        """All of this round has come. The client may leave before there is room for the marker, and then somebody
+        else is asked whether there is more."""
+        self.inquiry, self.ended = None, outcome
+        if outcome.stores:
+            self.carried, self.changed = self.carrying(outcome.from_us, outcome.problem), True
+
     def add(self, ended: Outcome) -> None:
         """A round has ended; what was kept for how long is known from the first."""
         first, before = self.fetching is None, self.outcome

@@ -243,7 +243,7 @@ class Recalls:
 
         def end(outcome: Outcome) -> None:
             if recall.asked == number:
-                recall.inquiry, recall.ended = None, outcome
+                recall.end(outcome)
                 self.go_on(session)
 
         if not self._permitted(session, recall):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -265,8 +265,8 @@ class Past:
     arrivals: int = 0
     releasable: deque[int] = field(default_factory=deque)
     """Those who wait for nothing but the client."""
-    given: dict[EventId, Gift] = field(default_factory=dict)
-    """What history gave, oldest first."""
+    given: OrderedDict[EventId, Gift] = field(default_factory=OrderedDict)
+    """What history gave, oldest first. (Of a plain dict the first one is found only behind all that were removed.)"""
     gifts: int = 0
     """How many there were."""
     number: int = 0
@@ -329,8 +329,7 @@ class Past:
         self.gifts += 1
         self.given[event.id] = Gift(recall, event.reliable, self.gifts)
         if len(self.given) > GIVEN_MAX:
-            id = next(iter(self.given))
-            gift = self.given.pop(id)
+            id, gift = self.given.popitem(last=False)
             lane, passed = (id.origin, gift.reliable), gift.recall.passed
             passed[lane] = max((id.epoch, id.seq), passed.get(lane, NEVER))
 
@@ -358,4 +357,5 @@ class Past:
                 self.given[id] = Gift(recall, gift.reliable, gift.number)
 
     def forget(self, recall: Recall) -> None:
-        self.given = {id: gift for id, gift in self.given.items() if gift.recall is not recall}
+        kept = ((id, gift) for id, gift in self.given.items() if gift.recall is not recall)
+        self.given = OrderedDict(kept)

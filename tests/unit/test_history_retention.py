@@ -179,6 +179,21 @@ def test_the_newest_segment_stays(tmp_path: Path) -> None:
         assert engine.append([event(7, at=START + 1)]) == 1
 
 
+def test_what_comes_while_the_rest_is_told_does_not_go_with_it(tmp_path: Path) -> None:
+    """A clock that is ahead has made another segment the newest."""
+    late = event(7, at=START + 1)
+    with opened(tmp_path / "s", events_max=1) as engine:
+        engine.append([event(1, at=START), event(6, at=START + HOUR)])
+
+        def leaving(from_us: int) -> None:
+            assert engine.append([late]) == 1
+
+        assert engine.expire(START, leaving) == START + 1
+        assert late in read(engine)
+        assert engine.expire(START) == START + 2, "now everybody knows"
+        assert late not in read(engine)
+
+
 def test_letting_go_while_others_append_and_read(tmp_path: Path) -> None:
     """Nobody fails, and what is found is the end of what was appended."""
     with opened(tmp_path / "s", events_max=2000, segment_us=MINUTE) as engine:
@@ -272,6 +287,28 @@ def test_with_a_cold_tier_what_is_too_much_goes_there(tmp_path: Path) -> None:
         assert engine.expire(START + 9 * HOUR) == START + 2 * HOUR, "age counts in both"
         assert read(engine) == hourly(6)[2:]
         assert engine.status().cold_events == 1
+
+
+def test_a_crash_while_cold_files_go_leaves_no_false_word(tmp_path: Path) -> None:
+    """That they are gone stands on disk before they are."""
+    said: list[int] = []
+
+    class Crash(Exception):
+        pass
+
+    def leaving(from_us: int) -> None:
+        said.append(from_us)
+        raise Crash
+
+    events = [event(n, at=START + n * 10 * MINUTE) for n in range(36)]
+    with tiered(tmp_path, keep_us=4 * HOUR) as engine:
+        engine.append(events)
+        assert engine.roll(START + 60 * HOUR) == 36
+        with pytest.raises(Crash):
+            engine.expire(START + 60 * HOUR, leaving)
+        assert said == [START + 56 * HOUR]
+    with tiered(tmp_path, keep_us=4 * HOUR) as engine:
+        assert engine.status().kept_from_us == START + 56 * HOUR
 
 
 def test_nothing_goes_before_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,6 +215,25 @@ def test_what_was_given_is_worth_what_its_store_said(crash: bool, given: bool) -
     assert (word["from"] == format_when(5_000_000)) is given
 
 
+@pytest.mark.parametrize("crash", [False, True])
+def test_what_a_store_said_at_the_end_holds_though_the_marker_had_to_wait(crash: bool) -> None:
+    hand, s = recalled()
+    hand.stores.last().give(past(1))
+    s.settle()
+    hand.session("s").choked = True
+    hand.stores.last().finish(Outcome(("s1",), 1, 5_000_000, False, "young"))
+    assert names(s.settle()) == []
+    if crash:
+        hand.restart()
+    else:
+        s.lose()
+    s = hand.durable("s")
+    hand.session("s").choked = False
+    hand.stores.last().finish()
+    word = marker(s.settle())
+    assert (word["complete"], word["problem"], word["from"]) == (False, "young", format_when(5_000_000))
+
+
 def test_what_came_and_was_not_handed_over_is_asked_for_again() -> None:
     hand = RecallHand()
     s = hand.durable("s", receive_maximum=1)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from latecomer.core.effects import Append, Persist, Put, TakeBack
-from latecomer.core.inputs import StoreTrimmed
+from latecomer.core.inputs import StoreBlocked, StoreTrimmed
 from latecomer.core.outbox import RESERVE
-from latecomer.history import Engine
+from latecomer.core.store import SET_BACK_US
+from latecomer.history import Engine, StoreFull, repair
 from latecomer.model.history import key_of
 from latecomer.runtime.disk import Durability
 from latecomer.sim.disk import Disk
@@ -81,6 +86,25 @@ def test_after_a_start_new_events_are_beyond_the_mark() -> None:
     assert own(again) == [1]
 
 
+def test_a_start_looks_only_at_what_came_last() -> None:
+    """However long ago this broker's own clients published anything: a store can be large."""
+    hand = store()
+    hand.publish("t/x")
+    hand.wait(600 * SECOND)
+    alive = hand.table("meta")["store_alive"]
+    assert isinstance(alive, int)
+    (order,) = taken_back(StoreHand("b", "c", boot=2, disk=hand.disk).first)
+    assert order.since_us == alive - SET_BACK_US > hand.now - 2 * SET_BACK_US
+
+
+def test_numbers_of_an_earlier_life_are_no_mark() -> None:
+    hand = store()
+    hand.publish("t/x")
+    hand.broker.history.store.append(past("a", 10**9, hand.now, epoch=99))
+    hand.publish("t/x")
+    assert hand.table("meta")["kept"] == 2
+
+
 # -- the engine --------------------------------------------------------------------------------------------------------
 
 
@@ -110,6 +134,27 @@ def test_wrong_sums_do_not_stop_it(stored: Path, tmp_path: Path) -> None:
         assert [e.id for e in read(engine)] == [e.id for e in before if (e.id.origin, e.id.epoch) != (origin, epoch)]
 
 
+def test_damage_does_not_stop_it(stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with the structure of a segment is found by whoever is the first to look."""
+    taken = repair._take_back
+    troubles = [sqlite3.DatabaseError("database disk image is malformed")]
+
+    def malformed(*wanted: Any) -> int | None:
+        if troubles:
+            raise troubles.pop()
+        return taken(*wanted)
+
+    folder = tmp_path / "store"
+    shutil.copytree(stored, folder)
+    with Engine.open(folder, SETTINGS, durability="none") as engine:
+        before = read(engine)
+        monkeypatch.setattr(repair, "_take_back", malformed)
+        newest = before[-1].id
+        assert engine.take_back(newest.origin, newest.epoch, newest.seq - 1, 0) == 1
+        assert [e.id for e in read(engine)] == [e.id for e in before if e.id != newest]
+        assert "malformed" in engine.problems[-1].why
+
+
 # -- the driver --------------------------------------------------------------------------------------------------------
 
 
@@ -124,3 +169,23 @@ def test_the_store_takes_back_before_anything_else_is_written() -> None:
         assert scene.noted == ["after"]
 
     told(story, Durability.POWER)
+
+
+@pytest.mark.parametrize("nothing_fits", [False, True])
+def test_a_start_with_a_full_disk(monkeypatch: pytest.MonkeyPatch, nothing_fits: bool) -> None:
+    """Nothing is to be kept, so nothing is missing; what cannot be taken back stays, and the broker begins."""
+
+    def no_room(*wanted: object) -> int:
+        raise StoreFull("no room")
+
+    async def story(scene: Scene) -> None:
+        scene.engine.trouble = StoreFull("less is free than the reserve")
+        if nothing_fits:
+            monkeypatch.setattr(scene.engine, "take_back", no_room)
+        scene.tell(Persist([TakeBack("a", 1, 1, 0), put(1)]), note("after"))
+        await scene.until(lambda: scene.disk.submitted)
+        scene.disk.commit()
+        assert scene.noted == ["after"]
+        assert scene.heard(StoreBlocked) == []
+
+    assert told(story).keeper.problem == ""

@@ -180,11 +180,19 @@ class Engine:
                 hot.keep_from(gone, now_us)
             if gone:
                 leaving(hot.takes_from_us)
-            hot.drop([*old, *many])
-        if self._cold is not None and keep_us and self._cold.drop_before(now_us - keep_us, leaving):
-            gone = now_us - keep_us
+            with hot.writing:
+                # What came meanwhile to a segment that is too much is not to go: that one goes the next time.
+                going = [*old, *(segment for segment in many if segment.newest_us < hot.takes_from_us)]
+                hot.take_out(going)
+            hot.drop(going)
+
+        def gone_cold(from_us: int) -> None:
             with hot.guard(), hot.writing:
-                hot.keep_from(gone, now_us)
+                hot.keep_from(from_us, now_us)
+            leaving(hot.takes_from_us)
+
+        if self._cold is not None and keep_us and self._cold.drop_before(now_us - keep_us, gone_cold):
+            gone = now_us - keep_us
         return hot.takes_from_us if gone else None
 
     def roll(self, now_us: int) -> int:

@@ -119,21 +119,29 @@ def take_out(connection: Connection, row: Row) -> bool:
 
 def take_back(hot: Hot, segment: Segment, origin: str, epoch: int, after: int, since_us: int) -> int:
     """Remove the events of one origin and epoch numbered higher than `after`: what belongs to them is not safe."""
-    connection = hot.pool.writer(segment)
+    wanted = (since_us, origin, epoch, after)
+    try:
+        count, why = _take_back(hot.pool.writer(segment), wanted), "its sums are wrong"
+    except sqlite3.Error as error:
+        if not is_damage(error):
+            raise
+        count, why = None, str(error)
+    if count is None:
+        count = _take_back(hot.pool.writer(segment), wanted) if rebuild(hot, segment, why) else None
+    if count:
+        segment.moved += count
+        segment.load(hot.pool.writer(segment))
+    return count or 0
+
+
+def _take_back(connection: Connection, wanted: tuple[int, str, int, int]) -> int | None:
+    """How many there were; None: they are still there, since the sums are not as they should be."""
     with whole(connection):
         connection.execute("BEGIN IMMEDIATE")
-        rows = connection.execute(
-            f"{ROW} FROM event WHERE at >= ? AND origin = ? AND epoch = ? AND seq > ?", (since_us, origin, epoch, after)
-        )
+        rows = connection.execute(f"{ROW} FROM event WHERE at >= ? AND origin = ? AND epoch = ? AND seq > ?", wanted)
         complete = all(take_out(connection, row) for row in rows)
         connection.execute("COMMIT" if complete else "ROLLBACK")
-    if not complete:
-        whole_again = rebuild(hot, segment, "its sums are wrong")
-        return take_back(hot, segment, origin, epoch, after, since_us) if whole_again else 0
-    if rows:
-        segment.moved += len(rows)
-        segment.load(connection)
-    return len(rows)
+    return len(rows) if complete else None
 
 
 # --- whole segments ---

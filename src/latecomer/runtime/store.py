@@ -125,8 +125,9 @@ class Keeper:
         def write() -> StoreFull | None:
             try:
                 if ghosts is not None:
-                    self.engine.take_back(ghosts.origin, ghosts.epoch, ghosts.after, ghosts.since_us)
-                self.engine.append(events)
+                    self._take_back(ghosts)
+                if events:
+                    self.engine.append(events)
             except StoreFull as full:
                 return full
             return None
@@ -140,6 +141,13 @@ class Keeper:
             done(full)
 
         self._do(self._writer, write, written, self.failed)
+
+    def _take_back(self, ghosts: TakeBack) -> None:
+        """Now or never: what is kept from now on has higher numbers still."""
+        try:
+            self.engine.take_back(ghosts.origin, ghosts.epoch, ghosts.after, ghosts.since_us)
+        except StoreFull as full:
+            log.error("what a crash may have left in the store stays there, and may come twice: %s", full)
 
     def lookup(self, effect: Lookup) -> None:
         now = self.clock()
@@ -243,13 +251,15 @@ class Keeper:
         known = threading.Event()
 
         def tell() -> None:
-            if not self._closed:
-                self.tell(StoreTrimmed(from_us))
-            known.set()
+            try:
+                if not self._closed:
+                    self.tell(StoreTrimmed(from_us))
+            finally:
+                known.set()
 
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(tell)
-            while not self._closed and not known.wait(CLOSING_S):
+            while not (self._closed or self._loop.is_closed() or known.wait(CLOSING_S)):
                 pass
 
     def _untidy(self, error: Exception) -> None:

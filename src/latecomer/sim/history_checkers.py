@@ -165,8 +165,11 @@ class Questions:
         self, request: SimRequest, held: dict[BrokerId, dict[EventId, Event]], whole: list[BrokerId]
     ) -> None:
         """What reaches a store while it answers comes as well, and reaches each of them at another time: so the last
-        are counted by what the one that answers had. Which one began is not known, if another has gone on."""
-        olds = [held[id] for id in whole] or [{id: e for events in held.values() for id, e in events.items()}]
+        are counted by what the one that answers had, or those who each keep a part. Which one began is not known, if
+        another has gone on."""
+        assert request.outcome is not None
+        parts = [held.get(store, {}) for store in request.outcome.stores]
+        olds = [held[id] for id in whole] or [{id: e for events in parts for id, e in events.items()}]
         if min(sum(event.id in old for event in request.events) for old in olds) > request.query.last:
             self.violate("range", f"{_asked(request)}: {len(request.events)} came")
 

@@ -45,6 +45,7 @@ def test_a_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["--seeds", "1"], "--seeds: must be at least 2"),
         (["--jobs", "-1"], "--jobs: must not be negative"),
         (["--quick", "--docs", "pages"], "--docs: pages are made of full figures"),
+        (["storing", "S1", "--docs", "pages"], "--docs: a page has all claims of a paper: say planning"),
     ],
 )
 def test_what_cannot_be_asked_is_told_in_a_sentence(

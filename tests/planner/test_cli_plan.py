@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from latecomer.cli.main import VERBS, run
-from latecomer.cli.plan import ALGORITHMS
 from latecomer.cli.plan_files import read_network_words
+from latecomer.cli.plan_work import known_algorithms
 from latecomer.model.errors import SettingsError
 from latecomer.model.plan import read_plan
 
@@ -81,7 +81,7 @@ def test_a_plan_is_explained(demand: Path, capsys: Capture) -> None:
 
 
 def test_every_algorithm_gives_a_plan_no_better_than_the_bound(demand: Path, capsys: Capture) -> None:
-    for algorithm in ALGORITHMS:
+    for algorithm in known_algorithms():
         assert paper(demand, "--algorithm", algorithm, "--json") == 0
         found = read_plan(capsys.readouterr().out, "output")
         assert found.algorithm == found.prediction.algorithm == algorithm
@@ -227,6 +227,56 @@ def test_what_cannot_be_says_which_limit_and_by_how_much(
     assert shown.err.count("\n") == 1
 
 
+def test_an_algorithm_that_finds_no_plan_says_that_it_was_the_one(tmp_path: Path, capsys: Capture) -> None:
+    """Two stores of 14: 7, 7 and 6, 4, 2, 2. The walk takes 7 and 6 first, and one exchange does not help."""
+    file, limits = tmp_path / "demand.json", tmp_path / "limits.json"
+    asked = {"t0": {"4": 6}, "t1": {"3": 5}, "t2": {"3": 4}, "t3": {"3": 3}, "t4": {"2": 2}, "t5": {"6": 1}}
+    sizes = dict(zip(asked, (7, 6, 7, 4, 2, 2), strict=True))
+    file.write_text(json.dumps({"rates": asked, "sizes": sizes}))
+    limits.write_text(json.dumps({"stores": 2, "capacity_bytes": 14, "replicas": dict.fromkeys(asked, 1)}))
+    assert plan(file, "--limits", str(limits), "--algorithm", "wrr") == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("latecomer: limits: wrr found no plan within the limits: topic '")
+    assert shown.endswith("; --algorithm best looks further\n")
+    assert plan(file, "--limits", str(limits), "--algorithm", "best") == 0
+
+
+def test_options_come_before_the_file_even_if_they_are_zero(demand: Path, tmp_path: Path, capsys: Capture) -> None:
+    limits = tmp_path / "limits.toml"
+    limits.write_text("stores = 4\ncapacity = 2\nmin_replicas = 1\n")
+    assert plan(demand, "--limits", str(limits), "--stores", "0", "--capacity", "3", "--json") == 0
+    found = read_plan(capsys.readouterr().out, "output")
+    assert (found.limits.stores, found.limits.capacity, found.limits.min_replicas) == (0, 3, 1)
+
+
+def test_what_cannot_be_written_leaves_nothing(demand: Path, tmp_path: Path, capsys: Capture) -> None:
+    folder = tmp_path / "folder.svg"
+    folder.mkdir()
+    for option in ("--out", "--plot"):
+        assert paper(demand, option, str(folder)) == 2
+        assert f"{option}: '{folder}' cannot be written: " in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demand.csv", "folder.svg"]
+
+
+def test_help_names_every_algorithm(capsys: Capture) -> None:
+    assert run(VERBS, ["plan", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in known_algorithms())
+
+
+def test_publications_weigh_the_votes_if_asked(tmp_path: Path, capsys: Capture) -> None:
+    """Two who ask alike; seen from where publications enter, the other end has all to gain."""
+    file, limits = tmp_path / "demand.json", tmp_path / "limits.toml"
+    file.write_text(json.dumps({"rates": {"a": {"1": 1, "6": 1}}, "publications": {"a": {"1": 5}}}))
+    stores = []
+    for entry in ("uniform", "published"):
+        limits.write_text(f'stores = 1\nentry = "{entry}"\n')
+        assert plan(file, "--limits", str(limits), "--algorithm", "wrr", "--json") == 0
+        stores.append(read_plan(capsys.readouterr().out, "output").stores)
+    assert stores[1] == ("6",)
+    assert stores[0] != stores[1]
+
+
 def test_many_reasons_are_not_a_page(tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "demand.json"
     topics = [f"t{number}" for number in range(50)]
@@ -248,6 +298,7 @@ def test_many_reasons_are_not_a_page(tmp_path: Path, capsys: Capture) -> None:
         (["--distance", "miles"], "Invalid value for '--distance'"),
         (["--plot", "picture.gif"], "--plot: 'picture.gif' must end in .svg, .png or .pdf"),
         (["--limits", "nowhere.toml"], "--limits: 'nowhere.toml' cannot be read: No such file or directory"),
+        (["--out", "."], "--out: '.' is a folder; name a file in it"),
         (["--out", "nowhere/plan.json"], "--out: 'nowhere/plan.json' cannot be written: No such file or directory"),
     ],
 )

@@ -17,9 +17,10 @@ from latecomer.model.topology import Link, Node, Topology
 from latecomer.model.topology_generators import line, walkthrough
 from latecomer.planner.algorithms import plan_with
 from latecomer.planner.assignment.wrr import Wrr
+from latecomer.planner.best import best
 from latecomer.planner.distances import compact, distances_from_matrix, distances_of
-from latecomer.planner.legality import infeasible
-from latecomer.planner.problem import Problem, make_problem
+from latecomer.planner.legality import check, infeasible
+from latecomer.planner.problem import NO_LIMIT, Problem, make_problem, rooms
 from latecomer.planner.replication import Fixed
 from tests.planner import naive
 from tests.planner.instances import network, topology
@@ -106,10 +107,10 @@ def test_rates_are_whole_millionths() -> None:
 
 
 def test_entries_from_publications() -> None:
-    published = make_problem(walkthrough(), DEMAND, PlanLimits(stores=1), entry="published")
-    assert published.entry.tolist() == [0, 750_000, 0, 250_000, 0, 0]
+    published = PlanLimits(stores=1, entry="published")
+    assert make_problem(walkthrough(), DEMAND, published).entry.tolist() == [0, 750_000, 0, 250_000, 0, 0]
     silent = msgspec.structs.replace(DEMAND, publications={})
-    assert make_problem(walkthrough(), silent, PlanLimits(stores=1), entry="published").entry.tolist() == [1] * 6
+    assert make_problem(walkthrough(), silent, published).entry.tolist() == [1] * 6
 
 
 def test_replicas_and_stores() -> None:
@@ -122,6 +123,41 @@ def test_replicas_and_stores() -> None:
     fixed = make_problem(walkthrough(), DEMAND, PlanLimits(stores=3), replication=Fixed(2))
     assert fixed.replicas.tolist() == [2, 2]
     assert made(stores=3, capacity=1, pinned_topics={"b": ("1", "2")}).replicas.tolist()[1] == 2
+
+
+def test_what_is_given_or_pinned_takes_its_share_before_the_others() -> None:
+    """Three stores with one slot each are full with 2 and 1; whoever wants more takes it from the rule, not on top."""
+    assert made(stores=3, capacity=1, replicas={"b": 2}).replicas.tolist() == [1, 2]
+    assert made(stores=3, capacity=1, replicas={"a": 1}).replicas.tolist() == [1, 2]
+    assert made(stores=3, capacity=1, pinned_topics={"b": ("1", "2")}).replicas.tolist() == [1, 2]
+    assert made(stores=3, capacity=1, min_replicas=1, replicas={"b": 2}).replicas.tolist() == [1, 2]
+    assert infeasible(made(stores=3, capacity=1, replicas={"b": 2})) == []
+
+
+def test_pinned_stores_are_part_of_the_room_even_if_small() -> None:
+    """The store at 1 keeps b alone, so there is room for one more of each and no second of a at 1."""
+    small = made(stores=2, capacity_bytes=100, capacities_bytes={"1": 30}, pinned_stores=("1",))
+    assert infeasible(small) == []
+    assert check(small, plan_with(small, Wrr())) == []
+    crowded = made(stores=2, capacities_bytes={"1": 30, "2": 30}, pinned_stores=("1", "2"), replicas={"a": 1, "b": 1})
+    assert any(reason.endswith("fewer replicas") and "pins" in reason for reason in infeasible(crowded))
+
+
+def test_pinned_stores_of_one_domain_are_one_place() -> None:
+    pins: dict[str, Any] = {"stores": 3, "pinned_stores": ("1", "2"), "domains": {"1": "x", "2": "x"}}
+    assert made(**pins).replicas.tolist() == [2, 2]
+    told = "topic 'a' shall have 3 replicas, 1 more than the pinned stores leave place for"
+    assert infeasible(made(**pins, replicas={"a": 3})) == [told]
+
+
+def test_a_failure_domain_holds_nothing_twice() -> None:
+    """Three stores in one rack and one outside, two slots each: every topic once in the rack, and two outside."""
+    topics = ("a", "b", "c", "d")
+    demand = Demand(topics, {topic: {"1": 4 - at} for at, topic in enumerate(topics)})
+    limits = PlanLimits(stores=4, capacity=2, domains=dict.fromkeys("123", "rack"), barred=("5", "6"))
+    problem = make_problem(walkthrough(), demand, limits)
+    assert (rooms(problem), problem.replicas.tolist()) == ([2, 2, 2, 0], [2, 2, 1, 1])
+    assert check(problem, best(problem)) == []
 
 
 def test_bytes() -> None:
@@ -224,6 +260,20 @@ def test_sums_that_do_not_fit_are_refused() -> None:
 )
 def test_infeasible_says_which_limit_and_by_how_much(limits: dict[str, Any], told: str) -> None:
     assert any(reason.startswith(told) for reason in infeasible(made(**limits))), infeasible(made(**limits))
+
+
+def test_limits_beyond_all_numbers_are_none_or_a_sentence() -> None:
+    for rate in (4.5, 1e12, 1e17):
+        problem = made(stores=6, capacity=1, request_rate=rate, request_rates={"1": 1.0})
+        assert problem.rate_limit.tolist() == [1_000_000] + [NO_LIMIT] * 5
+        assert infeasible(problem) == []
+    for limits in ({"request_rate": 1e300}, {"replicas": {"a": 10**30}}, {"stores": 10**30}):
+        with pytest.raises(SettingsError, match="is too large; leave it out where there is no limit"):
+            made(**limits)
+    for limits, key in (({"capacity": 2**60}, "capacity"), ({"min_replicas": 2**61}, "min_replicas")):
+        with pytest.raises(SettingsError, match="is too large to add up") as caught:
+            made(stores=6, **limits)
+        assert caught.value.key == key
 
 
 def test_nothing_is_wrong_with_a_good_problem() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latecomer.model.plan import Move
+from latecomer.model.plan import Move, PlanLimits
 from latecomer.planner.algorithms import ALGORITHMS, plan_with
 from latecomer.planner.cost import cost
 from latecomer.planner.legality import Infeasible, Placement, check
@@ -17,6 +18,8 @@ from latecomer.planner.replan import (
     Change,
     Offer,
     Way,
+    broken,
+    copied_from,
     fitted,
     kept,
     moves_between,
@@ -137,6 +140,48 @@ def test_a_new_topic_gets_a_place_and_the_others_stay() -> None:
         kept(full, Placement((0,), ((0,), ())))
 
 
+def test_more_stores_than_are_allowed_are_closed_for_a_new_topic() -> None:
+    problem = line([[9, 0, 0, 0, 0, 0], [0, 0, 0, 0, 9, 0]], 1, 2, 1)
+    found = kept(problem, Placement((0, 5), ((5,), ())))
+    assert check(problem, found) == []
+
+
+def test_a_reassignment_closes_no_store() -> None:
+    problem = line([[9, 0, 0, 0, 0, 9]], 1, 1, 1)
+    old = Placement((0, 5), ((0,),))
+    for algorithm in ("wrr", "best"):
+        assert reassigned(problem, old, algorithm).stores == (0, 5)  # one is enough now, and two are there
+        with pytest.raises(Infeasible, match="the plan has 2 stores, 1 more than the limits allow"):
+            reassigned(problem, old, algorithm, most=1)
+
+
+def test_a_reassignment_looks_at_what_comes_first() -> None:
+    """Two replicas of one topic, four stores: 0 and 5 for the distance, nearer together for the loss of one."""
+    problem = line([[9, 0, 0, 0, 0, 1]], 4, 1, 2)
+    old = Placement((0, 2, 3, 5), ((0, 5),))
+    assert sorted(reassigned(problem, old, "best").replicas[0]) == [0, 5]
+    safe = reassigned(problem, old, "best", ("worst-loss", "hops"))
+    assert sorted(safe.replicas[0]) == [0, 2]
+    assert sorted(safe.stores) == [0, 2, 3, 5]
+
+
+def test_new_topics_are_not_copied() -> None:
+    problem = line([[9, 0, 0, 0, 0, 0], [0, 0, 0, 0, 5, 5]], 2, 2, [1, 2])
+    there = Placement((0, 5), ((0,), ()))
+    base = kept(problem, there)
+    found = with_moves(problem, base, 0, ("hops",), before=copied_from(problem, there))
+    assert [len(places) for places in found.replicas] == [1, 2]
+    assert found.replicas[0] == (0,)
+
+
+def test_fewer_stores_do_not_come_at_more_moves() -> None:
+    problem = line([[3, 0, 0, 0, 0, 0], [0, 0, 3, 0, 0, 0], [0, 0, 0, 0, 0, 3]], 3, 3, 1)
+    old = Placement((1, 3, 4), ((1,), (3,), (4,)))
+    for moves in range(4):
+        found = with_moves(problem, old, moves, ("stores", "hops"))
+        assert moved(old, found) <= moves
+
+
 def test_others_give_way_when_a_new_topic_has_no_room() -> None:
     problem = line([[9, 0, 0, 0, 0, 0], [0, 0, 0, 0, 9, 0]], 2, 1, 1)
     found = kept(problem, Placement((0, 5), ((0, 5), ())))
@@ -199,6 +244,33 @@ def test_the_recommendation_is_what_is_left_of_the_gain() -> None:
     assert recommended([keep, offered("2 moves", 92, 7), offered("reassign", 90, 5)]).name == "2 moves"
     assert recommended([keep, offered("2 moves", 92, 7), offered("reassign", 92, 7, moves=5)]).name == "2 moves"
     assert recommended([keep, offered("nothing", 100, 0, moves=3)]).name == "keep"
+
+
+def test_a_gain_that_no_measurement_shows_is_no_reason_to_move() -> None:
+    keep = offered("keep", 100, 0, moves=0)
+    assert recommended([keep, offered("reassign", 99.2, 500, moves=30)]).name == "keep"
+    few, many = offered("2 moves", 60.5, 400, moves=2), offered("reassign", 60, 405, moves=20)
+    assert recommended([keep, few, many]).name == "2 moves"
+    assert recommended([keep, msgspec.structs.replace(few, opened=("x",)), many]).name == "reassign"
+    dear = msgspec.structs.replace(few, net=-1.0)
+    assert recommended([keep, dear, many]).name == "reassign"
+
+
+def test_what_breaks_limits_is_not_kept() -> None:
+    keep = msgspec.structs.replace(offered("keep", 100, 0, moves=0), broken=("full",))
+    assert recommended([keep, offered("full", 110, -50, opened=("x",))]).name == "full"
+    assert recommended([keep, offered("reassign", 105, -9), offered("full", 104, -8, opened=("x",))]).name == "reassign"
+
+
+def test_limits_that_what_is_there_breaks_are_those_of_the_operator() -> None:
+    problem = line([[9, 0, 0, 0, 0, 9], [1, 0, 0, 0, 0, 0]], 2, 2, [2, 1])
+    there = Placement((0, 3, 5), ((0, 3, 5), (0,)))
+    assert broken(problem, there, PlanLimits()) == ()
+    assert broken(problem, there, PlanLimits(stores=2)) == ("3 stores are 1 too many",)
+    assert broken(problem, there, PlanLimits(min_replicas=2)) == ("topic '1' has 1 of 2 replicas",)
+    assert broken(problem, there, PlanLimits(replicas={"0": 2})) == ("topic '0' has 3 of 2 replicas",)
+    barred = replace_problem(problem, open=np.arange(6) != 3)
+    assert broken(barred, there, PlanLimits()) == ("broker '3' is barred and has a store",)
 
 
 def test_new_stores_must_gain_more_than_a_reassignment_could_lose() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,13 @@ def test_weight_within_shares_only_when_it_must() -> None:
     assert WeightWithin(2).replicas(asked(weights, 9, room=14)).tolist() == [8, 4, 2]
     assert WeightWithin(2).replicas(asked(weights, 9, room=None)).tolist() == [8, 4, 2]
     assert WeightWithin(2).replicas(asked(weights, 9, room=10)).tolist() == [5, 3, 2]
+
+
+def test_what_is_given_or_pinned_is_settled_before_the_rule() -> None:
+    question = msgspec.structs.replace(asked([6, 3, 1], 20, room=10), given=(0, 0, 4), pinned=(0, 3, 0))
+    assert SharedSlots().replicas(question).tolist() == [3, 3, 4]
+    assert WeightWithin(1).replicas(question).tolist() == [3, 3, 4]
+    assert ByWeight(1).replicas(question).tolist() == [6, 3, 4]
 
 
 @given(weights=WEIGHTS, ceiling=st.integers(1, 9), spare=st.integers(0, 40))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,6 @@ from latecomer.model.errors import SettingsError
 from latecomer.model.plan import Distance, write_plan
 from latecomer.model.toml_text import choose
 
-ALGORITHMS = ("best", "refine", "wrr", "seq", "grd_opt", "rnd")
 PICTURES = (".svg", ".png", ".pdf")
 EXTRA = ("numpy", "numba", "scipy", "highspy", "matplotlib")
 
@@ -46,7 +45,7 @@ def plan(
     min_replicas: Annotated[
         int | None, typer.Option(metavar="K", help="Of the lightest topic; else all room is shared by weight.")
     ] = None,
-    algorithm: Annotated[str, typer.Option(help=", ".join(ALGORITHMS) + ".")] = "best",
+    algorithm: Annotated[str, typer.Option(help="best, refine, wrr, seq, grd_opt, rnd.")] = "best",
     distance: Annotated[Distance, typer.Option(help="What is to be short.")] = "hops",
     limits: Annotated[
         Path | None,
@@ -62,14 +61,14 @@ def plan(
     json: Json = False,
 ) -> None:
     """Plan where stores go and which topics each keeps, and say how far that is from the best possible."""
-    check_algorithm(algorithm)
     check_picture(plot)
     options = {"stores": stores, "capacity": capacity, "min_replicas": min_replicas, "survive_loss": survive_loss}
     wishes = read_limits(limits, options)
     asked, network = read_demand_file(demand), read_network_words(topology)
     with libraries():
-        from latecomer.cli.plan_work import Order, make_plan
+        from latecomer.cli.plan_work import Order, known_algorithms, make_plan
         from latecomer.planner.explain import store_rows, topic_rows
+    check_algorithm(algorithm, known_algorithms(), "--algorithm")
     with progress() as told:
         try:
             work = make_plan(Order(topology, network, asked, wishes, distance), algorithm, told)
@@ -93,9 +92,9 @@ def plan(
     tell_written(console, out, plot)
 
 
-def check_algorithm(name: str) -> None:
-    if name not in ALGORITHMS:
-        raise SettingsError("--algorithm", f"there is no {name[:40]!r}; {choose(name, ALGORITHMS)}")
+def check_algorithm(name: str, known: Sequence[str], key: str, source: str | None = None) -> None:
+    if name not in known:
+        raise SettingsError(key, f"there is no {name[:40]!r}; {choose(name, known)}", source=source)
 
 
 def check_picture(plot: Path | None) -> None:

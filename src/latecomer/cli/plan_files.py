@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any, get_args
@@ -134,12 +135,24 @@ def read_text(file: Path, option: str) -> str:
 
 def write_text(file: Path, option: str, text: str) -> None:
     """Whole or not at all: an interrupted run leaves what was there."""
+    with whole_file(file, option) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def whole_file(file: Path, option: str) -> Iterator[Path]:
+    """A file beside it to write to, which becomes `file` when that has succeeded."""
+    if not file.name:
+        raise SettingsError(option, f"{str(file)!r} is a folder; name a file in it")
     partial = file.with_name(file.name + ".part")
     try:
-        partial.write_text(text, encoding="utf-8")
+        yield partial
         partial.replace(file)
     except OSError as error:
         raise SettingsError(option, f"{str(file)!r} cannot be written: {error.strerror}") from None
+    finally:
+        with suppress(OSError):
+            partial.unlink()
 
 
 def read_demand_file(file: Path) -> Demand:
@@ -155,7 +168,7 @@ def read_plan_file(file: Path) -> Plan:
 
 def read_limits(file: Path | None, options: Mapping[str, Any]) -> PlanLimits:
     """The limits of a file (TOML or JSON), with those of the command line in front of them."""
-    given = {key: value for key, value in options.items() if value not in (None, False)}
+    given = {key: value for key, value in options.items() if value is not None and value is not False}
     limits = PlanLimits() if file is None else _limits_file(file)
     if isinstance(written := given.pop("capacity", None), str):
         amount = _capacity(written)

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
+from latecomer.cli.plan_files import whole_file
 from latecomer.cli.plan_plot_layout import Points, layout
 from latecomer.cli.plan_tables import far, listed, percent, unit
-from latecomer.model.errors import SettingsError
 from latecomer.model.plan import Plan
 from latecomer.model.topology import Node, Topology
 from latecomer.planner.cost import serving
@@ -185,11 +185,7 @@ def _text(words: str) -> str:
 def _save(figure: Figure, file: Path) -> None:
     """Whole or not at all; the same bytes for the same plan."""
     kind = file.suffix.lower().removeprefix(".")
-    partial = file.with_name(file.name + ".part")
     about: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "latecomer", "svg.fonttype": "none"}):
-            figure.savefig(partial, format=kind, dpi=150, metadata=about, facecolor="white")
-        partial.replace(file)
-    except OSError as error:
-        raise SettingsError("--plot", f"{str(file)!r} cannot be written: {error.strerror}") from None
+    style: dict[Any, Any] = {"svg.hashsalt": "latecomer", "svg.fonttype": "none"}
+    with whole_file(file, "--plot") as partial, matplotlib.rc_context(style):
+        figure.savefig(partial, format=kind, dpi=150, metadata=about, facecolor="white")

@@ -64,9 +64,8 @@ def print_plan(
     console: Console, plan: Plan, problem: Problem, placement: Placement, rows: tuple[list[StoreRow], list[TopicRow]]
 ) -> None:
     stores, topics = rows
-    counts = (
-        f"{len(plan.brokers)} brokers, {_many(len(plan.replicas), 'topic')}, {plan.prediction.rate:,.6g} requests/s"
-    )
+    size = f"{_many(len(plan.brokers), 'broker')}, {_many(len(plan.replicas), 'topic')}"
+    counts = f"{size}, {plan.prediction.rate:,.6g} requests/s"
     console.print(Text(plain(plan.topology), style="bold"), end="", soft_wrap=True)
     console.print(
         f": {counts}; {_many(len(plan.stores), 'store')} by {plan.algorithm}", highlight=False, soft_wrap=True

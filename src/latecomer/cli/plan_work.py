@@ -15,16 +15,14 @@ from latecomer.planner.algorithms import ALGORITHMS, plan_with
 from latecomer.planner.bounds import bound
 from latecomer.planner.cost import cost
 from latecomer.planner.explain import Told, names, peers, predict
-from latecomer.planner.explain_refusals import refusals, sentence
+from latecomer.planner.explain_refusals import SEARCHES, refusals, sentence
 from latecomer.planner.greedy import votes as greedy_votes
 from latecomer.planner.legality import Infeasible, Placement, infeasible
-from latecomer.planner.objectives import order_of, solve_in_order
+from latecomer.planner.objectives import order_of, searched, solve_in_order
 from latecomer.planner.problem import NO_LIMIT, Problem, make_problem
 from latecomer.planner.refine import refine
 
-SEARCHED = {"refine": "wrr, improved step by step", "best": "several starts, improved and shaken, with a bound"}
 Ints = npt.NDArray[np.int64]
-NAMES = (*ALGORITHMS, *SEARCHED)
 UNLIMITED = "grd_opt"
 """Keeps no limits, so no bound holds for it and no wish was refused."""
 
@@ -57,6 +55,11 @@ class Order:
         return made
 
 
+def known_algorithms() -> tuple[str, ...]:
+    """What `--algorithm` can be."""
+    return (*SEARCHES, *ALGORITHMS)
+
+
 def make_plan(order: Order, algorithm: str, told: Told) -> Work:
     """The plan with everything that explains it."""
     told("distances")
@@ -64,7 +67,13 @@ def make_plan(order: Order, algorithm: str, told: Told) -> Work:
     told("votes")
     votes = greedy_votes(problem)
     told(algorithm)
-    placement, lowest = _solved(problem, algorithm, order.limits, votes)
+    try:
+        placement, lowest = _solved(problem, algorithm, order.limits, votes)
+    except Infeasible as error:
+        if algorithm == "best":
+            raise
+        told_why = f"{algorithm} found no plan within the limits: {error.reasons[0]}"
+        raise Infeasible([f"{told_why}; --algorithm best looks further"]) from None
     if lowest is None:
         told("bound")
         # grd_opt may cost less than any plan within the limits, so it says nothing about them.
@@ -120,5 +129,5 @@ def _solved(problem: Problem, algorithm: str, limits: PlanLimits, votes: Ints) -
         return found.placement, found.bound.value
     if algorithm == "refine":
         start = plan_with(problem, ALGORITHMS["wrr"], votes)
-        return refine(problem, start, objective="worst-loss" if order[0] == "worst-loss" else "hops"), None
+        return refine(problem, start, objective=searched(order)), None
     return plan_with(problem, ALGORITHMS[algorithm], votes), None

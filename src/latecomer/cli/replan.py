@@ -66,25 +66,28 @@ def replan(
     check_picture(plot)
     horizon_s, response_bytes = _amounts(horizon, response)
     old, asked = read_plan_file(plan), read_demand_file(demand)
-    check_algorithm(old.algorithm)
     wishes = old.limits if limits is None else read_limits(limits, {})
     words = topology or old.topology
     network = _network(words, old, plan, named=topology is not None)
     mode: Mode = "full" if full else "reassign" if reassign else "moves" if moves is not None else "any"
     with libraries():
-        from latecomer.cli.plan_work import Order
+        from latecomer.cli.plan_work import UNLIMITED, Order, known_algorithms
         from latecomer.cli.replan_work import Asked, make_replan, with_old_topics
+    if old.algorithm == UNLIMITED:
+        told = f"{UNLIMITED} is a yardstick that keeps no limits, so there is nothing to keep; make a plan by another"
+        raise SettingsError("algorithm", told, source=str(plan))
+    check_algorithm(old.algorithm, known_algorithms(), "algorithm", str(plan))
     all_asked, missing = with_old_topics(asked, old)
-    with progress() as told:
+    with progress() as tell:
         try:
             order = Order(words, network, all_asked, wishes, old.distance)
             found, problem, placement = make_replan(
-                order, old, Asked(mode, moves, horizon_s, response_bytes), told
+                order, old, Asked(mode, moves, horizon_s, response_bytes), tell
             )  # fmt: skip
         except SettingsError as error:
             raise placed(error, demand, limits or plan, {}) from None
         if plot is not None:
-            told("picture")
+            tell("picture")
             with libraries():
                 from latecomer.cli.plan_plot import draw
             draw(plot, network, found.plan, problem, placement)

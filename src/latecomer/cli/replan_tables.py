@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from latecomer.planner.problem import Problem
     from latecomer.planner.replan import Offer
 
+BROKEN = 3
+"""Broken limits that are told; --json has all."""
+
 
 def print_replan(console: Console, found: Replan, problem: Problem) -> None:
     distance = found.plan.distance
@@ -27,6 +30,8 @@ def print_replan(console: Console, found: Replan, problem: Problem) -> None:
     what, mean, spent = unit(distance), far(keep.hops_mean, distance), traffic(keep.cost_per_s, distance)
     _say(console, f": under the new demand the old plan has mean {mean} {what}, {spent} requests·{what}/s")
     console.print(offer_table(found))
+    for text in keep.broken[:BROKEN]:
+        _say(console, f"  The old plan cannot stay: {plain(text)}.")
     if found.plan.moves:
         console.print(move_table(found.plan.moves, problem, distance, found.response_bytes))
     _say(console, f"  {conversion(found.response_bytes, what)}")
@@ -118,7 +123,12 @@ def ours(found: Replan) -> str:
     best = next(one for one in found.offers if one.name == found.recommendation)
     what, distance, days = unit(found.plan.distance), found.plan.distance, show_time(found.horizon_s)
     if best is found.offers[0]:
+        if any(one.net > best.net for one in found.offers):
+            least = "1 % is the least, 8 % with new stores"
+            return f"Ours: what is on offer gains too little ({least}), or makes losses worse where they come first."
         return f"Ours: nothing on offer gains more over {days} than it costs."
+    if found.offers[0].broken:
+        return f"Ours: of what keeps the limits, {best.name} is best over {days}."
     saved = traffic(best.gain_per_s * found.horizon_s, distance)
     spent = traffic(best.way, distance)
     told = f"Ours: {best.name} saves {saved} requests·{what} over {days} and costs {spent}"
@@ -131,7 +141,8 @@ def verdict(found: Replan) -> str:
         return "Recommendation: keep the plan." if not best.moves else "Recommendation: only what new topics need."
     count = f"{len(best.moves)} move{'' if len(best.moves) == 1 else 's'}"
     what = count if best.name == count else f"{best.name}, {count}"
-    return f"Recommendation: {what} for {percent(best.gain)} less traffic."
+    changed = f"for {percent(best.gain)} less" if best.gain >= 0 else f"at {percent(-best.gain)} more"
+    return f"Recommendation: {what} {changed} traffic."
 
 
 def show_time(seconds: float) -> str:

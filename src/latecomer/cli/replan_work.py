@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -17,15 +18,17 @@ from latecomer.planner.bounds import bound
 from latecomer.planner.cost import cost
 from latecomer.planner.explain import Told, names, predict
 from latecomer.planner.greedy import votes as greedy_votes
-from latecomer.planner.legality import Infeasible, Placement
-from latecomer.planner.objectives import order_of
+from latecomer.planner.legality import Infeasible, Placement, check
+from latecomer.planner.objectives import order_of, searched
 from latecomer.planner.problem import Problem, make_problem
-from latecomer.planner.refine import moved
+from latecomer.planner.refine import measure, moved
 from latecomer.planner.replan import (
     BUDGETS,
     Change,
     Offer,
     Way,
+    broken,
+    copied_from,
     kept,
     offer,
     placement_of_plan,
@@ -69,9 +72,10 @@ class Asked(msgspec.Struct, frozen=True):
 
 def with_old_topics(demand: Demand, plan: Plan) -> tuple[Demand, tuple[str, ...]]:
     """What nobody asks for any more is still kept: letting go of the past is not for a planner to decide."""
-    missing = tuple(topic for topic in plan.replicas if topic not in demand.topics)
+    asked = frozenset(demand.topics)  # asked, never walked
+    missing = tuple(topic for topic in plan.replicas if topic not in asked)
     known = plan.demand.sizes if plan.demand is not None else {}
-    sizes = {topic: size for topic, size in known.items() if topic in missing or topic in demand.topics} | demand.sizes
+    sizes = {topic: size for topic, size in known.items() if topic in asked or topic in plan.replicas} | demand.sizes
     return msgspec.structs.replace(demand, topics=(*demand.topics, *missing), sizes=sizes), missing
 
 
@@ -88,17 +92,20 @@ def make_replan(order: Order, old: Plan, asked: Asked, told: Told) -> tuple[Repl
     base = kept(problem, there)
     before = old_rates(order, old)
     unchanged = before is not None and np.array_equal(before, problem.rates)
-    changes = [
-        Change(LEAST if moved(there, base) else KEEP, base),
-        *_changes(problem, base, old, order_of(order.limits), asked, unchanged, told),
-    ]
+    ground = _Ground(problem, there, base, old.algorithm, order_of(order.limits), order.limits.stores, unchanged)
+    changes = [Change(LEAST if moved(there, base) else KEEP, base), *_changes(ground, asked, told)]
     offers = [offer(problem, there, base, change, way) for change in changes]
-    chosen = recommended(offers)
+    offers[0] = msgspec.structs.replace(offers[0], broken=broken(problem, base, order.limits))
+    able = [one for one, change in zip(offers, changes, strict=True) if offers[0].broken or _as_safe(ground, change)]
+    chosen = recommended(able)
     # What was asked for by name is written, whatever the advice.
     written = chosen if asked.mode == "any" else offers[-1]
     placement = changes[offers.index(written)].placement
     told("bound")
-    lowest = bound(problem, min(cost(problem, change.placement.replicas) for change in changes)).value
+    # What has other numbers of replicas than the new demand wants is no answer to its problem.
+    answers = [change.placement for change in changes if not check(problem, change.placement)]
+    upper = min((cost(problem, one.replicas) for one in answers), default=None)
+    lowest = bound(problem, upper).value if placement in answers else None
     told("explanations")
     drifted = None if before is None else drift(before, problem.rates)
     plan = Plan(
@@ -123,10 +130,10 @@ def old_rates(order: Order, old: Plan) -> np.ndarray[tuple[int, ...], np.dtype[n
     """[T, N] what the plan was made for, in the order of the new topics; None when it does not say."""
     if old.demand is None:
         return None
-    topics = order.demand.topics
+    topics = dict.fromkeys(order.demand.topics)
     then = msgspec.structs.replace(
         old.demand,
-        topics=topics,
+        topics=order.demand.topics,
         rates={topic: row for topic, row in old.demand.rates.items() if topic in topics},
         publications={},
         sizes=order.demand.sizes,
@@ -137,49 +144,79 @@ def old_rates(order: Order, old: Plan) -> np.ndarray[tuple[int, ...], np.dtype[n
         return None
 
 
-def _changes(
-    problem: Problem,
-    base: Placement,
-    old: Plan,
-    order: Sequence[Objective],
-    asked: Asked,
-    unchanged: bool,
-    told: Told,
-) -> list[Change]:
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What every change starts from."""
+
+    problem: Problem
+    there: Placement
+    base: Placement
+    algorithm: str
+    order: tuple[Objective, ...]
+    most: int
+    """Stores that the operator allows; 0: as many as are needed."""
+    unchanged: bool
+
+
+def _changes(ground: _Ground, asked: Asked, told: Told) -> list[Change]:
     """What is worth offering; the last is what was asked for by name."""
+    problem, base = ground.problem, ground.base
     if asked.mode == "moves" or (asked.mode == "reassign" and asked.moves is not None):
         assert asked.moves is not None
-        told(f"{asked.moves} moves")
-        where = within_stores(problem, base.stores) if asked.mode == "reassign" else problem
-        return [Change(_budget(asked.moves), with_moves(where, base, asked.moves, order))]
+        told(_budget(asked.moves))
+        where = within_stores(problem, base.stores, ground.most) if asked.mode == "reassign" else problem
+        before = copied_from(problem, ground.there)
+        return [Change(_budget(asked.moves), with_moves(where, base, asked.moves, ground.order, before=before))]
+    ways: list[tuple[str, Callable[[], Placement]]] = [
+        (
+            REASSIGN,
+            lambda: reassigned(
+                problem, base, ground.algorithm, ground.order, most=ground.most, unchanged=ground.unchanged
+            ),
+        ),
+        (FULL, lambda: replanned(problem, base, ground.algorithm, ground.order)),
+    ]
     found: list[Change] = []
-    if asked.mode in ("any", "reassign"):
-        told(REASSIGN)
-        found.append(Change(REASSIGN, reassigned(problem, base, old.algorithm, unchanged=unchanged)))
-    if asked.mode in ("any", "full"):
-        told(FULL)
-        found.append(Change(FULL, replanned(problem, base, old.algorithm, order)))
-    return found if asked.mode != "any" else [*_budgets(problem, base, order, found, told), *found]
+    refused: Infeasible | None = None
+    for name, make in ways:
+        if asked.mode not in ("any", name):
+            continue
+        told(name)
+        try:
+            found.append(Change(name, make()))
+        except Infeasible as error:
+            refused = error
+    if refused is not None and not found:
+        raise refused
+    return found if asked.mode != "any" else [*_budgets(ground, found, told), *found]
 
 
-def _budgets(
-    problem: Problem, base: Placement, order: Sequence[Objective], found: list[Change], told: Told
-) -> list[Change]:
+def _as_safe(ground: _Ground, change: Change) -> bool:
+    """Where the loss of a store comes before the distance, who gains distance must not lose there."""
+    if searched(ground.order) == "hops":
+        return True
+    after, before = (measure(ground.problem, one, "worst-loss")[:2] for one in (change.placement, ground.base))
+    return after <= before
+
+
+def _budgets(ground: _Ground, found: list[Change], told: Told) -> list[Change]:
     """A few moves within the stores that are there often gain most of it."""
-    most = max((moved(base, change.placement) for change in found), default=0)
-    where = within_stores(problem, base.stores)
+    problem, base, before = ground.problem, ground.base, copied_from(ground.problem, ground.there)
+    most = max((moved(before, change.placement) for change in found), default=0)
     offered: list[Change] = []
     for moves in BUDGETS:
         if moves >= most:
             break
-        told(f"{moves} moves")
+        told(_budget(moves))
         try:
-            made = with_moves(where, base, moves, order, quick=True)
+            where = within_stores(problem, base.stores, ground.most)
+            made = with_moves(where, base, moves, ground.order, before=before, quick=True)
         except Infeasible:
             continue  # the new demand needs more than that
         known = offered[-1].placement if offered else base
         if cost(problem, made.replicas) < cost(problem, known.replicas):
-            offered.append(Change(_budget(moved(base, made)), made))
+            name = _budget(moved(before, made))
+            offered = [*(one for one in offered if one.name != name), Change(name, made)]
     return offered
 
 

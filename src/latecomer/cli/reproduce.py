@@ -48,12 +48,15 @@ def reproduce(
     except ModuleNotFoundError as error:
         raise SettingsError("", f"{error.name} is missing; install it with: pip install 'latecomer[plan]'") from None
     wanted = chosen(claims or [])
+    incomplete = [claim.paper for claim in wanted if any(other not in wanted for other in PAPERS[claim.paper])]
+    if docs is not None and incomplete:
+        raise SettingsError("--docs", f"a page has all claims of a paper: say {incomplete[0]} instead of naming some")
     runs = seeds or (QUICK_SEEDS if quick else SEEDS)
     with progress_bar(len(wanted)) as told:
         outcomes = [reproduce_claim(claim, out, runs, quick=quick, jobs=jobs or cores(), told=told) for claim in wanted]
     for paper in PAPERS:
         found = [outcome for outcome in outcomes if outcome.claim.paper == paper]
-        if docs is not None and len(found) == len(PAPERS[paper]):
+        if docs is not None and found:
             write_page(paper, found, docs, runs)
     verdicts = [outcome.verdict for outcome in outcomes]
     out.mkdir(parents=True, exist_ok=True)

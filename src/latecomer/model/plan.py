@@ -55,6 +55,8 @@ class PlanLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Look for the plan that is best after the loss of any one store."""
     objectives: tuple[Objective, ...] = ("hops",)
     """What counts, most important first."""
+    entry: Literal["uniform", "published"] = "uniform"
+    """Where publications are taken to enter when votes are counted: everywhere alike, or as the demand says."""
 
 
 class Prediction(msgspec.Struct, frozen=True):

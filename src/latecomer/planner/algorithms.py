@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from latecomer.planner.problem import Problem
 
 Ints = npt.NDArray[np.int64]
 Algorithm: TypeAlias = Seq | Wrr | GrdOpt | Rnd
-ALGORITHMS: dict[str, Algorithm] = {"seq": Seq(), "wrr": Wrr(), "grd_opt": GrdOpt(), "rnd": Rnd()}
+ALGORITHMS: dict[str, Algorithm] = {str(kind.__struct_config__.tag): kind() for kind in get_args(Algorithm)}
 """Each with its defaults."""
 NO_VOTES: Ints = np.zeros((0, 0), np.int64)
 """For those who do not look at them."""
@@ -43,7 +43,10 @@ def plan_with(problem: Problem, algorithm: Algorithm, votes: Ints | None = None)
 def reassign(problem: Problem, stores: tuple[int, ...], algorithm: Algorithm, votes: Ints | None = None) -> Placement:
     """Assignment phase only: these stores stay, in their order (planning §6.2). Raises Infeasible like `plan_with`."""
     known = NO_VOTES if isinstance(algorithm, Rnd) else _known(problem, votes)
-    return _legal(problem, algorithm.assign(problem, known, stores))
+    found = algorithm.assign(problem, known, stores)
+    if others := [problem.brokers[store] for store in found.stores if store not in stores]:
+        raise Infeasible([f"the assignment needs {len(others)} new stores, the first at {others[0]}"])
+    return _legal(problem, found)
 
 
 def _known(problem: Problem, votes: Ints | None) -> Ints:

@@ -56,13 +56,13 @@ def predict(problem: Problem, name: str, replicas: Replicas, bound: int | None =
 def peers(
     problem: Problem, votes: npt.NDArray[np.int64], bound: int | None, told: Told
 ) -> tuple[tuple[Prediction, ...], tuple[str, ...]]:
-    """`rnd`, `seq`, `wrr` and `grd_opt` on the same problem, and a note on each that found nothing.
+    """The papers' algorithms, and whichever else there are, on the same problem; a note on each that found nothing.
 
     `grd_opt` knows no limits, so the bound says nothing about it.
     """
     found: list[Prediction] = []
     notes: list[str] = []
-    for name in ("rnd", "seq", "wrr", "grd_opt"):
+    for name in sorted(ALGORITHMS, key=_in_order):
         told(name)
         try:
             if name == "rnd":
@@ -73,6 +73,11 @@ def peers(
         except Infeasible as error:
             notes.append(f"{name} found no plan within the limits: {error.reasons[0]}")
     return tuple(found), tuple(notes)
+
+
+def _in_order(name: str) -> int:
+    """From chance to what knows no limits."""
+    return {"rnd": 0, "grd_opt": 2}.get(name, 1)
 
 
 def random_mean(problem: Problem, bound: int | None) -> Prediction:

@@ -20,7 +20,7 @@ from latecomer.planner.legality import Placement
 from latecomer.planner.problem import NO_LIMIT, RATE_UNIT, Problem, replace_problem
 
 Ints = npt.NDArray[np.int64]
-SEARCHES = ("refine", "best")
+SEARCHES = ("best", "refine")
 """Algorithms that leave no such exchange undone unless another objective is in the way."""
 MOST_WISHES = 10_000
 """Of all topics together; a larger plan is explained in its heaviest part."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from latecomer.planner.lagrange_kernels import Dual, Floats, Ints, Marks, ascend, fill_exactly, pick, worths
+from latecomer.planner.lagrange_kernels import Dual, Floats, Ints, ascend, fill_exactly, pick, worths
 from latecomer.planner.problem import LARGEST, Problem
 
 ALPHA = 1.5
@@ -129,6 +129,3 @@ def _units(problem: Problem, candidates: Ints) -> tuple[Ints, Ints]:
     if first > 0 and (size == first).all():
         return np.ones_like(size), capacity // first
     return size, capacity
-
-
-__all__ = ["Certificate", "Marks", "Prices", "certify", "compact", "prices_for"]

@@ -11,7 +11,7 @@ import numpy as np
 from latecomer.model.errors import SettingsError
 from latecomer.model.topology import quoted
 from latecomer.planner.cost import loads
-from latecomer.planner.problem import NO_LIMIT, RATE_UNIT, Problem
+from latecomer.planner.problem import NO_LIMIT, RATE_UNIT, Problem, most_replicas, rooms
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,18 +157,24 @@ def _too_many_replicas(problem: Problem) -> list[str]:
             found.append(
                 f"{name} shall have {wanted} replicas, {wanted - apart} more than failure domains that can keep it"
             )
+        elif problem.stores >= wanted > (most := most_replicas(problem, topic)):
+            found.append(
+                f"{name} shall have {wanted} replicas, {wanted - most} more than the pinned stores leave place for"
+            )
     return found
 
 
 def _too_little_room(problem: Problem) -> list[str]:
     needed = int((problem.size * problem.replicas).sum())
-    room = int(np.sort(problem.capacity[problem.open])[::-1][: problem.stores].sum())
+    room = sum(rooms(problem)[: problem.stores])
     if needed <= room:
         return []
     unit = "slots" if problem.unit == "topics" else problem.unit
+    largest = int(np.sort(problem.capacity[problem.open])[::-1][: problem.stores].sum())
+    why = " with these pins and failure domains" if largest >= needed else ""
     return [
         f"all replicas together take {needed:,} {unit}, {needed - room:,} more than the largest "
-        f"{problem.stores} stores hold; allow more stores or capacity, or fewer replicas"
+        f"{problem.stores} stores hold{why}; allow more stores or capacity, or fewer replicas"
     ]
 
 
@@ -206,7 +212,9 @@ def _too_much_demand(problem: Problem) -> list[str]:
     limits = problem.rate_limit[problem.open]
     if not len(limits) or (limits == NO_LIMIT).any():
         return []
-    most = int(np.sort(limits)[::-1][: problem.stores].sum())
+    pinned = list(problem.pinned_stores)
+    others = np.sort(np.delete(problem.rate_limit, pinned)[np.delete(problem.open, pinned)])[::-1]
+    most = int(problem.rate_limit[pinned].sum()) + int(others[: max(0, problem.stores - len(pinned))].sum())
     over = problem.total_rate - most
     if over <= 0:
         return []

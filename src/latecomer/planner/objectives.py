@@ -30,6 +30,12 @@ def order_of(limits: PlanLimits) -> tuple[Objective, ...]:
     return asked if "hops" in asked else (*asked, "hops")
 
 
+def searched(order: Sequence[Objective]) -> Search:
+    """What a search lowers: the distance that is named first."""
+    first = next(one for one in order if one in ("hops", "worst-loss"))
+    return "worst-loss" if first == "worst-loss" else "hops"
+
+
 def effort_for(problem: Problem) -> Effort:
     """What is small is solved to the end; that takes seconds."""
     small = problem.rates.size * int(problem.open.sum()) <= SMALL
@@ -74,14 +80,13 @@ def solve_in_order(
     """The best placement found in this order; its bound is one on the cost, whatever comes first."""
     effort = effort or effort_for(problem)
     ranked = Ranked(problem, tuple(order), before)
-    distances = [one for one in order if one in ("hops", "worst-loss")]
-    search: Search = "worst-loss" if distances[0] == "worst-loss" else "hops"
+    search = searched(order)
     first = solve(problem, effort=effort, starts=starts, objective=search, before=before, moves=moves)
     found = [first.placement, *(start for start in starts if not check(problem, start))]
     if moves is not None and before is not None:
         found = [one for one in found if moved(before, one) <= moves] or [first.placement]
     best = min(found, key=ranked.key)
-    if "stores" in order:
+    if "stores" in order and moves is None:
         best = _fewer_stores(ranked, best, search, effort)
     if len(order) > 1 and tuple(order) != ("worst-loss", "hops"):
         best = _settle(ranked, best, moves)
@@ -96,9 +101,7 @@ def _fewer_stores(ranked: Ranked, placement: Placement, search: Search, effort: 
         if infeasible(smaller):
             break
         try:
-            found = solve(
-                smaller, effort=effort, objective="worst-loss" if search == "worst-loss" else "hops"
-            ).placement
+            found = solve(smaller, effort=effort, objective=search).placement
         except Infeasible:
             break
         if ranked.key(found) >= ranked.key(best):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
 from typing import Any, Literal
 
 import numpy as np
@@ -117,7 +118,6 @@ def make_problem(
     distance: Distance = "hops",
     *,
     replication: Replication | None = None,
-    entry: Literal["uniform", "published"] = "uniform",
 ) -> Problem:
     """Names to numbers, with everything checked; a SettingsError names the key of what cannot be.
 
@@ -139,12 +139,12 @@ def make_problem(
         distance=found.distance,
         toward=found.toward,
         rates=rates,
-        entry=_entry(demand, brokers, topics) if entry == "published" else np.ones(len(brokers), np.int64),
+        entry=_entry(demand, brokers, topics) if limits.entry == "published" else np.ones(len(brokers), np.int64),
         stores=_not_negative("stores", limits.stores),
         capacity=capacity,
         size=size,
         replicas=np.ones(len(topics), np.int64),
-        rate_limit=_rate_limits(limits, brokers),
+        rate_limit=_rate_limits(limits, brokers, int(rates.sum())),
         domain=_domains(limits, brokers),
         open=np.isin(np.arange(len(brokers)), barred, invert=True),
         pinned_stores=tuple(sorted({*stores_pinned, *(broker for _, broker in pinned)})),
@@ -168,18 +168,10 @@ def _with_replicas(problem: Problem, limits: PlanLimits, replication: Replicatio
     weights = tuple(problem.weights.tolist())
     ceiling = tuple(most_replicas(problem, topic) for topic in range(len(problem.topics)))
     room = usable_room(problem, problem.stores) if problem.stores else None
-    counts = rule.replicas(Asked(weights, ceiling, tuple(problem.size.tolist()), room))
-    topics = {topic: index for index, topic in enumerate(problem.topics)}
-    for topic, count in limits.replicas.items():
-        key = f"replicas.{topic}"
-        if count < 1:
-            raise SettingsError(key, f"{count} replicas; every topic needs at least one")
-        counts[_index(key, topic, topics, "topic")] = count
-    pins = np.bincount([at for at, _ in problem.pinned], minlength=len(counts))
-    for at, name in enumerate(problem.topics):
-        if name not in limits.replicas:  # no rule gives fewer than are pinned
-            counts[at] = max(counts[at], pins[at])
-    chosen = replace_problem(problem, replicas=counts)
+    pinned = np.bincount([at for at, _ in problem.pinned], minlength=len(weights)).tolist()
+    asked = Asked(weights, ceiling, tuple(problem.size.tolist()), room, tuple(pinned), _given(problem, limits))
+    counts = asked.settled(rule.replicas(asked).tolist())
+    chosen = replace_problem(problem, replicas=np.array(counts, np.int64))
     return chosen if chosen.stores else replace_problem(chosen, stores=fewest_stores(chosen))
 
 
@@ -190,11 +182,26 @@ def _rule(limits: PlanLimits) -> Replication:
     return WeightWithin(least) if least else SharedSlots()
 
 
+def _given(problem: Problem, limits: PlanLimits) -> tuple[int, ...]:
+    topics = {topic: index for index, topic in enumerate(problem.topics)}
+    found = [0] * len(topics)
+    for topic, count in limits.replicas.items():
+        key = f"replicas.{topic}"
+        if count < 1:
+            raise SettingsError(key, f"{count} replicas; every topic needs at least one")
+        found[_index(key, topic, topics, "topic")] = _not_negative(key, count)
+    return tuple(found)
+
+
 def most_replicas(problem: Problem, topic: int) -> int:
-    """The ceiling of a topic: stores, failure domains, and brokers with a large enough store."""
+    """The ceiling of a topic: stores, pinned ones among them, failure domains, and stores that are large enough."""
     fits = problem.open & (problem.capacity >= problem.size[topic])
-    domains = len(np.unique(problem.domain[fits]))
-    return max(1, min(domains, problem.stores) if problem.stores else domains)
+    domains = np.unique(problem.domain[fits])
+    if not problem.stores:
+        return max(1, len(domains))
+    pinned = np.unique(problem.domain[[broker for broker in problem.pinned_stores if fits[broker]]])
+    free = max(0, problem.stores - len(problem.pinned_stores))
+    return max(1, len(pinned) + min(free, len(np.setdiff1d(domains, pinned))))
 
 
 def usable_room(problem: Problem, stores: int) -> int:
@@ -203,15 +210,44 @@ def usable_room(problem: Problem, stores: int) -> int:
     Decision: a store is full when the largest topic does not fit any more, so a rule never asks for a perfect packing.
     With sizes of 1 that is all of it.
     """
-    best = np.sort(problem.capacity[problem.open])[::-1][:stores]
-    return int(np.maximum(best - int(problem.size.max()) + 1, 0).sum())
+    return sum(rooms(problem, int(problem.size.max()) - 1)[:stores])
+
+
+def rooms(problem: Problem, unused: int = 0) -> list[int]:
+    """What every further store adds to the room, the pinned ones first and then the best; `unused` units stay empty.
+
+    A failure domain keeps nothing twice, so all its stores together add no more than all topics once.
+    """
+    each = np.maximum(problem.capacity - unused, 0).tolist()
+    left = dict.fromkeys(problem.domain.tolist(), int(problem.size.sum()))
+
+    def adds(broker: int) -> int:
+        return int(min(each[broker], left[int(problem.domain[broker])]))
+
+    def taken(broker: int) -> int:
+        added = adds(broker)
+        left[int(problem.domain[broker])] -= added
+        return added
+
+    found = [taken(broker) for broker in problem.pinned_stores]
+    others = np.setdiff1d(np.flatnonzero(problem.open), problem.pinned_stores).tolist()
+    waiting = [(-adds(broker), broker) for broker in others]
+    heapify(waiting)
+    while waiting:
+        known, broker = waiting[0]
+        if -known > adds(broker):  # what a store adds only shrinks
+            heapreplace(waiting, (-adds(broker), broker))
+            continue
+        heappop(waiting)
+        found.append(taken(broker))
+    return found
 
 
 def fewest_stores(problem: Problem) -> int:
-    """As few stores as hold all replicas, the largest first; all that are open when even they do not."""
+    """As few stores as hold all replicas, the best first; all that are open when even they do not."""
     needed = int((problem.size * problem.replicas).sum())
     most = int(problem.open.sum())
-    room = np.cumsum(np.maximum(np.sort(problem.capacity[problem.open])[::-1] - int(problem.size.max()) + 1, 0))
+    room = np.cumsum(rooms(problem, int(problem.size.max()) - 1))
     by_room = int(np.searchsorted(room, needed)) + 1
     return max(1, min(most, max(by_room, int(problem.replicas.max()), len(problem.pinned_stores))))
 
@@ -265,12 +301,18 @@ def _units(
     return size, np.minimum(capacity, everything)
 
 
-def _rate_limits(limits: PlanLimits, brokers: dict[BrokerId, int]) -> Ints:
+def _rate_limits(limits: PlanLimits, brokers: dict[BrokerId, int], total: int) -> Ints:
+    """A limit that all requests together do not reach is none; so limits add up without an overflow."""
+
+    def units(rate: float) -> int:
+        found = round(rate * RATE_UNIT)
+        return found if found < total else NO_LIMIT
+
     each = _not_negative("request_rate", limits.request_rate)
-    found = np.full(len(brokers), round(each * RATE_UNIT) if each else NO_LIMIT, np.int64)
+    found = np.full(len(brokers), units(each) if each else NO_LIMIT, np.int64)
     for broker, rate in limits.request_rates.items():
         key = f"request_rates.{broker}"
-        found[_index(key, broker, brokers, "broker")] = round(_not_negative(key, rate) * RATE_UNIT)
+        found[_index(key, broker, brokers, "broker")] = units(_not_negative(key, rate))
     return found
 
 
@@ -303,7 +345,9 @@ def _index(key: str, name: str, known: Mapping[str, int], kind: str) -> int:
 
 
 def _not_negative(key: str, value: Any) -> Any:
-    if not 0 <= value < LARGEST:
+    if value >= LARGEST:
+        raise SettingsError(key, f"{value} is too large; leave it out where there is no limit")
+    if not value >= 0:
         raise SettingsError(key, f"{value} is not possible; it must be at least 0")
     return value
 
@@ -325,7 +369,11 @@ def _checked(problem: Problem) -> Problem:
     if total * max(1, farthest) >= LARGEST or total * max(1, entries) >= LARGEST:
         told = f"{total / RATE_UNIT:,.0f} requests per second over distances up to {farthest:,} are too many to add up"
         raise SettingsError("rates", f"{told}; divide all rates by a common number")
-    sizes, counts, rooms = problem.size.tolist(), problem.replicas.tolist(), problem.capacity.tolist()
-    if sum(size * max(1, k) for size, k in zip(sizes, counts, strict=True)) >= LARGEST or sum(rooms) >= LARGEST:
+    sizes, counts, space = problem.size.tolist(), problem.replicas.tolist(), problem.capacity.tolist()
+    if sum(space) >= LARGEST:
+        raise SettingsError("capacity", "is too large to add up; leave it out where there is no limit")
+    if sum(counts) >= LARGEST:
+        raise SettingsError("min_replicas", "is too large to add up; no topic has more replicas than there are brokers")
+    if sum(size * max(1, k) for size, k in zip(sizes, counts, strict=True)) >= LARGEST:
         raise SettingsError("sizes", "the sizes are too large to add up; divide all sizes and capacities by a number")
     return problem

@@ -16,20 +16,22 @@ import numpy.typing as npt
 
 from latecomer.model.errors import SettingsError
 from latecomer.model.ids import BrokerId
-from latecomer.model.plan import Move, Objective, Plan
+from latecomer.model.plan import Move, Objective, Plan, PlanLimits
 from latecomer.model.topology import quoted
 from latecomer.planner.algorithms import ALGORITHMS, plan_with, reassign
-from latecomer.planner.best import Effort
+from latecomer.planner.best import Effort, solve
 from latecomer.planner.cost import cost
 from latecomer.planner.legality import Infeasible, Placement, check
-from latecomer.planner.objectives import solve_in_order
+from latecomer.planner.objectives import searched, solve_in_order
 from latecomer.planner.problem import RATE_UNIT, Problem, replace_problem
-from latecomer.planner.refine import moved, refine
+from latecomer.planner.refine import measure, moved, refine
 from latecomer.planner.search_start import repair
 
 Ints = npt.NDArray[np.int64]
 FULL_WORTH = 0.08
 """planning §6.2: a reassignment is less than 8 % worse than new stores. So new stores must gain more than that."""
+WORTH = 0.01
+"""Part of the cost of doing nothing below which a gain is no reason to move more."""
 BUDGETS = (1, 2, 4, 8, 16, 32, 64)
 """Numbers of moves that are offered beside reassignment and full plan."""
 
@@ -68,6 +70,8 @@ class Offer(msgspec.Struct, frozen=True):
     """When the gain has paid for the way; None: never."""
     opened: tuple[BrokerId, ...]
     closed: tuple[BrokerId, ...]
+    broken: tuple[str, ...] = ()
+    """Limits that are not kept; only doing nothing can break some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +111,24 @@ def kept(problem: Problem, old: Placement) -> Placement:
     found = repair(
         replace_problem(problem, replicas=counts, pinned=pinned, pinned_stores=tuple(sorted(old.stores))), old
     )
-    if found is None:
+    if found is not None:
+        return found
+    try:
         return fitted(problem, old)
-    return found
+    except Infeasible:
+        with suppress(Infeasible):
+            return solve(problem, effort="quick").placement
+        raise
+
+
+def broken(problem: Problem, there: Placement, limits: PlanLimits) -> tuple[str, ...]:
+    """The operator's limits that what is there does not keep; numbers that only follow from the demand are none."""
+    counts = [
+        limits.replicas.get(topic, max(len(places), limits.min_replicas if places else 0))
+        for topic, places in zip(problem.topics, there.replicas, strict=True)
+    ]
+    stores = problem.stores if limits.stores else max(problem.stores, len(there.stores))
+    return tuple(check(replace_problem(problem, replicas=np.array(counts, np.int64), stores=stores), there))
 
 
 def fitted(problem: Problem, placement: Placement) -> Placement:
@@ -140,22 +159,39 @@ def _trimmed(problem: Problem, topic: int, places: tuple[int, ...]) -> tuple[int
 # --- what could be ---
 
 
-def within_stores(problem: Problem, stores: tuple[int, ...]) -> Problem:
-    """The problem of reassignment: these stores, no others."""
+def within_stores(problem: Problem, stores: tuple[int, ...], most: int = 0) -> Problem:
+    """The problem of reassignment: these stores, no others; `most` is how many the operator allows, if it says."""
+    if 0 < most < len(stores):
+        told = f"the plan has {len(stores)} stores, {len(stores) - most} more than the limits allow"
+        raise Infeasible([f"{told}; a reassignment closes none: try --full"])
+    for broker in problem.pinned_stores:
+        if broker not in stores:
+            told = f"the plan has no store at {quoted(problem.brokers[broker])}, where one is pinned"
+            raise Infeasible([f"{told}; a reassignment opens none: try --full"])
     return replace_problem(problem, stores=len(stores), pinned_stores=tuple(sorted(stores)))
 
 
-def reassigned(problem: Problem, old: Placement, algorithm: str, *, unchanged: bool = False) -> Placement:
+def reassigned(
+    problem: Problem,
+    old: Placement,
+    algorithm: str,
+    order: Sequence[Objective] = ("hops",),
+    *,
+    most: int = 0,
+    unchanged: bool = False,
+) -> Placement:
     """The stores stay, who keeps what is decided anew (planning §6.2). Under `unchanged` demand nothing moves."""
     if unchanged and not check(problem, old):
         return old
+    fixed = within_stores(problem, old.stores, most)
     if algorithm in ALGORITHMS:
-        return reassign(problem, old.stores, ALGORITHMS[algorithm])
-    fixed = within_stores(problem, old.stores)
+        return reassign(fixed, old.stores, ALGORITHMS[algorithm])
     starts = [fitted(fixed, old)]
     with suppress(Infeasible):
-        starts.append(reassign(problem, old.stores, ALGORITHMS["wrr"]))
-    return min((refine(fixed, start) for start in starts), key=lambda found: cost(problem, found.replicas))
+        starts.append(reassign(fixed, old.stores, ALGORITHMS["wrr"]))
+    aim = searched(order)
+    found = [refine(fixed, start, objective=aim) for start in starts]
+    return min(found, key=lambda one: measure(problem, one, aim))
 
 
 def replanned(problem: Problem, old: Placement, algorithm: str, order: Sequence[Objective]) -> Placement:
@@ -163,23 +199,36 @@ def replanned(problem: Problem, old: Placement, algorithm: str, order: Sequence[
     if algorithm in ALGORITHMS:
         return plan_with(problem, ALGORITHMS[algorithm])
     if algorithm == "refine":
-        return refine(problem, plan_with(problem, ALGORITHMS["wrr"]))
+        return refine(problem, plan_with(problem, ALGORITHMS["wrr"]), objective=searched(order))
     starts = [old] if not check(problem, old) else []
     return solve_in_order(problem, order, starts=starts, before=old).placement
 
 
+def copied_from(problem: Problem, old: Placement) -> Placement:
+    """What moves are counted from: a topic that is kept nowhere yet can go anywhere, as nothing is copied."""
+    anywhere = tuple(range(len(problem.brokers)))
+    return Placement(old.stores, tuple(places or anywhere for places in old.replicas))
+
+
 def with_moves(
-    problem: Problem, old: Placement, moves: int, order: Sequence[Objective], *, quick: bool = False
+    problem: Problem,
+    old: Placement,
+    moves: int,
+    order: Sequence[Objective],
+    *,
+    before: Placement | None = None,
+    quick: bool = False,
 ) -> Placement:
-    """The best plan that is at most so many replicas away."""
+    """The best plan near `old` that is at most so many replicas away from `before`, or from `old`."""
     start = fitted(problem, old)
-    needed = moved(old, start)
+    before = old if before is None else before
+    needed = moved(before, start)
     if needed > moves:
         raise Infeasible(
             [f"the new demand needs {needed} moves to keep all limits, {needed - moves} more than {moves}"]
         )
     effort: Effort | None = "quick" if quick else None
-    return solve_in_order(problem, order, effort=effort, starts=[start], before=old, moves=moves).placement
+    return solve_in_order(problem, order, effort=effort, starts=[start], before=before, moves=moves).placement
 
 
 # --- what it takes ---
@@ -214,7 +263,6 @@ def offer(problem: Problem, old: Placement, base: Placement, change: Change, way
     """What the change gains over `base` (doing nothing), and what it takes to come from `old`."""
     before, after = cost(problem, base.replicas), cost(problem, change.placement.replicas)
     moves = moves_between(problem, old, change.placement, way.sizes)
-    # What also doing nothing takes is no reason against the change.
     spent = way_cost(problem, moves, way)
     gain_per_s = (before - after) / RATE_UNIT
     total = problem.total_rate
@@ -235,18 +283,27 @@ def offer(problem: Problem, old: Placement, base: Placement, change: Change, way
 
 
 def recommended(offers: Sequence[Offer]) -> Offer:
-    """The most that is left of the gain over the horizon when the way is paid; fewest moves of equals.
+    """The most that is left of the gain over the horizon when the way is paid; the first is doing nothing.
 
-    Decision: new stores are not paid for in requests, so they must gain `FULL_WORTH` more than what needs none.
+    Decisions: new stores are not paid for in requests, so they must gain `FULL_WORTH` more than what needs none. And
+    demand is never known to the last digit: of what is as good but for `WORTH`, that with the fewest moves. Doing
+    nothing is no choice when it breaks limits.
     """
-    best = min(offers, key=_rank)
-    without = [one for one in offers if not one.opened]
+    allowed = [one for one in offers if not one.broken] or offers
+    best = min(allowed, key=_rank)
+    without = [one for one in allowed if not one.opened]
     if best.opened and without:
         other = min(without, key=_rank)
         if best.cost_per_s >= other.cost_per_s * (1 - FULL_WORTH):
-            return other
-    return best
+            best = other
+    enough = best.cost_per_s + WORTH * offers[0].cost_per_s
+    near = [one for one in allowed if one.cost_per_s <= enough and one.net >= min(0.0, offers[0].net)]
+    return min((one for one in near if best.opened or not one.opened), key=_fewest, default=best)
 
 
 def _rank(one: Offer) -> tuple[float, int]:
     return -one.net, len(one.moves)
+
+
+def _fewest(one: Offer) -> tuple[int, float]:
+    return len(one.moves), -one.net

@@ -6,6 +6,7 @@ failure domains, stores that are large enough) and the room of all stores togeth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from heapq import heapify, heappop, heapreplace
 from typing import TypeAlias
@@ -25,6 +26,22 @@ class Asked(msgspec.Struct, frozen=True):
     size: tuple[int, ...]
     room: int | None
     """Units of all stores together; None when the number of stores follows from the replicas."""
+    pinned: tuple[int, ...] = ()
+    """Replicas that are there in any case; empty: none."""
+    given: tuple[int, ...] = ()
+    """Replicas of the topics for which no rule decides, 0 for the others; empty: all others."""
+
+    def settled(self, counts: Sequence[int]) -> list[int]:
+        """What a rule says, where it has a say: not below what is pinned, and what is given is given."""
+        pinned = self.pinned or (0,) * len(counts)
+        return [fixed or max(count, least) for count, least, fixed in zip(counts, pinned, self._given(), strict=True)]
+
+    def ceilings(self) -> list[int]:
+        """The most replicas that a rule may give."""
+        return [fixed or most for most, fixed in zip(self.ceiling, self._given(), strict=True)]
+
+    def _given(self) -> tuple[int, ...]:
+        return self.given or (0,) * len(self.weights)
 
 
 class ByWeight(msgspec.Struct, frozen=True, tag="by-weight"):
@@ -41,7 +58,7 @@ class ByWeight(msgspec.Struct, frozen=True, tag="by-weight"):
         found = [
             max(self.min_replicas, min(count, ceiling)) for count, ceiling in zip(wanted, asked.ceiling, strict=True)
         ]
-        return np.array(found, np.int64)
+        return np.array(asked.settled(found), np.int64)
 
 
 class SharedSlots(msgspec.Struct, frozen=True, tag="shared-slots"):
@@ -54,7 +71,7 @@ class SharedSlots(msgspec.Struct, frozen=True, tag="shared-slots"):
     min_replicas: int = 1
 
     def replicas(self, asked: Asked) -> Ints:
-        return shared(asked, [self.min_replicas] * len(asked.weights))
+        return shared(asked, self.min_replicas)
 
 
 class Fixed(msgspec.Struct, frozen=True, tag="fixed"):
@@ -88,17 +105,16 @@ class WeightWithin(msgspec.Struct, frozen=True, tag="by-weight-within"):
         needed = sum(count * size for count, size in zip(wanted.tolist(), asked.size, strict=True))
         if asked.room is None or needed <= asked.room:
             return wanted
-        bounded = msgspec.structs.replace(asked, ceiling=tuple(wanted.tolist()))
-        return shared(bounded, [self.min_replicas] * len(asked.weights))
+        return shared(msgspec.structs.replace(asked, ceiling=tuple(wanted.tolist())), self.min_replicas)
 
 
 Replication: TypeAlias = ByWeight | SharedSlots | Fixed | Given | WeightWithin
 
 
-def shared(asked: Asked, least: list[int]) -> Ints:
+def shared(asked: Asked, least: int) -> Ints:
     """The room shared by weight, from `least` on; a topic that nobody asks for stays there."""
-    found = list(least)
-    room = sum(size * ceiling for size, ceiling in zip(asked.size, asked.ceiling, strict=True))
+    found, most = asked.settled([least] * len(asked.weights)), asked.ceilings()
+    room = sum(size * ceiling for size, ceiling in zip(asked.size, most, strict=True))
     if asked.room is not None:
         room = min(room, asked.room)
     room -= sum(size * count for size, count in zip(asked.size, found, strict=True))
@@ -110,7 +126,7 @@ def shared(asked: Asked, least: list[int]) -> Ints:
     heapify(waiting)
     while waiting:
         _, topic = waiting[0]
-        if found[topic] >= asked.ceiling[topic] or asked.size[topic] > room:
+        if found[topic] >= most[topic] or asked.size[topic] > room:
             heappop(waiting)
             continue
         found[topic] += 1

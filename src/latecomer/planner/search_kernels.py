@@ -321,7 +321,9 @@ def descend(case: Case, state: State, one_size: bool) -> None:
         while exchange(case, state) or (one_size and rotate(case, state)):
             pass
         close_empty(case, state)
-        if not relocate(case, state) and not (state.sums[2] < case.stores and exchange(case, state)):
+        if relocate(case, state) or (state.sums[2] < case.stores and exchange(case, state)):
+            continue
+        if not extend(case, state):  # steps since the last time may have made room
             return
 
 

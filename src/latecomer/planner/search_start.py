@@ -84,6 +84,8 @@ class _Board:
 
 def complete(problem: Problem, stores: Sequence[int], wishes: Iterable[tuple[int, int]]) -> Placement | None:
     """A placement within `stores` (and those pinned) that grants (topic, store) wishes in order; None if stuck."""
+    if len(problem.pinned_stores) > problem.stores:
+        return None
     chosen = list(problem.pinned_stores)
     chosen += [store for store in stores if store not in problem.pinned_stores and problem.open[store]]
     chosen = chosen[: problem.stores]

@@ -18,6 +18,8 @@ from latecomer.planner.problem import NO_LIMIT, Problem
 Ints = npt.NDArray[np.int64]
 Moves = list[tuple[int, int, int]]
 """(topic, source, target), to be done together."""
+ENOUGH = 500
+"""Changes that are compared before the best of them is made; more only while none of them helps."""
 
 
 def squeeze_in(ledger: Ledger, topic: int, wanted: list[int]) -> None:
@@ -53,7 +55,8 @@ def _make_place(ledger: Ledger, topic: int, store: int) -> bool:
 def relieve(ledger: Ledger) -> None:
     """Moves replicas until no store is the nearest for more requests than its limit, or nothing helps any more.
 
-    Decision: always the move or exchange that takes most off what is too much, the cheapest of equals, then the first.
+    Decision: the move or exchange that takes most off what is too much, the cheapest of equals, then the first; in
+    large problems of the first that are looked at.
     """
     problem = ledger.problem
     if (problem.rate_limit == NO_LIMIT).all() or not all(ledger.kept):
@@ -62,7 +65,9 @@ def relieve(ledger: Ledger) -> None:
     total: Ints = np.sum([load for load, _ in served], axis=0)
     while (over := _too_much(problem, total)) > 0:
         best, chosen = (over, 0), None
-        for moves in _changes(ledger, total):
+        for looked_at, moves in enumerate(_changes(ledger, total)):
+            if chosen is not None and looked_at >= ENOUGH:
+                break
             after, dearer = total, 0
             for topic, source, target in moves:
                 places = [target if place == source else place for place in ledger.kept[topic]]

@@ -230,7 +230,7 @@ the gap of `best` was above {prove} %, the thorough effort was spent on the plan
 | `seq`, `wrr` | the paper's algorithms |
 | `grd_opt` | the paper's yardstick: keeps neither M nor L, so it can be below the bound |
 | `refine` | `wrr`, then local search |
-| `best` | several starts, prices, shaking |
+| `best` | the default of `latecomer plan`: several starts, each refined, prices, shaking |
 
 **In short.** Over {count} problems the gap of `best` is {median} % in the median and {worst_gap} % at worst; it is at
 most 1 % in {within} of them, and {settled} are settled (the gap is zero to two digits). `best` costs {better} % less

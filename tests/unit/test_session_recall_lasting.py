@@ -10,7 +10,7 @@ from latecomer.core.inputs import RulesChanged
 from latecomer.core.session.limits import SessionLimits
 from latecomer.core.session.recall import REMEMBER_US, SLICE
 from latecomer.messages.mqtt import Publish, Unsuback
-from latecomer.model.history import Outcome, Query, key_of
+from latecomer.model.history import NOT_SO_FAR, Outcome, Query, key_of
 from latecomer.model.record import Kind
 from latecomer.model.when import format_when
 from tests.unit.hand import records
@@ -51,6 +51,20 @@ def test_held_events_are_let_go_of_and_fetched_again(durable: bool) -> None:
     packets = s.settle()
     assert names(packets) == ["o1", "o2", "x1", *(f"o{n}" for n in range(3, 11)), "|", "o11"]
     assert marker(packets)["events"] == 11
+
+
+@pytest.mark.parametrize(("from_us", "complete"), [(5_000_000, True), (5_000_001, False)])
+def test_what_a_later_round_lacks_of_a_time_that_was_not_promised_is_no_news(from_us: int, complete: bool) -> None:
+    hand, s = recalled(limits=SessionLimits(queue_messages=3))
+    first = hand.stores.last()
+    hand.live(*(past(n) for n in range(3, 9)))
+    first.give(past(1), past(2), past(3))
+    first.finish(Outcome(("e",), 2, 5_000_000, True, ""))
+    second = hand.stores.last()
+    assert second is not first
+    second.give(*(past(n) for n in range(3, 9)))
+    second.finish(Outcome(("e",), 2, from_us, False, NOT_SO_FAR))
+    assert marker(s.settle())["complete"] is complete
 
 
 def test_bytes_count_as_well() -> None:

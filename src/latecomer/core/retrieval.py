@@ -28,11 +28,10 @@ from latecomer.core.interest import Interest
 from latecomer.core.orders import Orders
 from latecomer.core.outbox import Outbox
 from latecomer.core.retained import with_expiry
-from latecomer.core.store import NOT_SO_FAR
 from latecomer.core.table import SELF
 from latecomer.messages.link import Credit, Request, RequestId, Response, ResponseEnd
 from latecomer.model.event import Event
-from latecomer.model.history import Outcome, Query, key_of
+from latecomer.model.history import NOT_SO_FAR, Outcome, Query, key_of
 from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Kind
 

@@ -29,7 +29,7 @@ from latecomer.core.settings import BrokerSettings
 from latecomer.messages.link import Credit, Request, RequestId, Response, ResponseEnd
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
-from latecomer.model.history import Query
+from latecomer.model.history import NOT_SO_FAR, Query
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
 from latecomer.model.topics import topic_covers, topic_matches
@@ -53,7 +53,6 @@ SET_BACK_US = 60_000_000
 GAPS_MAX = 64
 PROBLEM_MAX = 200
 """Characters of a problem."""
-NOT_SO_FAR = "the store does not reach back so far"
 
 
 class ClassRow(msgspec.Struct, frozen=True, array_like=True):

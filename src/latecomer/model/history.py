@@ -72,6 +72,10 @@ class StoreStatus(msgspec.Struct, frozen=True):
     cold_bytes: int = 0
 
 
+NOT_SO_FAR = "the store does not reach back so far"
+"""What an answer lacks that begins later than was asked for."""
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """How a request for history ended."""
 

@@ -11,7 +11,7 @@ import msgspec
 
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
-from latecomer.model.history import Key, Outcome, Query, key_of
+from latecomer.model.history import NOT_SO_FAR, Key, Outcome, Query, key_of
 from latecomer.model.ids import BrokerId, EventId, Instant
 from latecomer.model.topics import topic_matches
 
@@ -204,9 +204,14 @@ class Recall:
             self.carried, self.changed = self.carrying(outcome.from_us, outcome.problem), True
 
     def add(self, ended: Outcome) -> None:
-        """A round has ended; what was kept for how long is known from the first."""
+        """A round has ended; what was kept for how long is known from the first: what a later one lacks of the time
+        before that, the client has been told."""
         first, before = self.fetching is None, self.outcome
         from_us, flaw = self.carried
+        if not first and max(from_us, ended.from_us) <= before.from_us:
+            if ended.problem == NOT_SO_FAR:
+                ended = msgspec.structs.replace(ended, complete=True, problem="")
+            flaw = "" if flaw == NOT_SO_FAR else flaw
         self.outcome = Outcome(
             ended.stores if first else tuple(dict.fromkeys(before.stores + ended.stores)),
             ended.hops if first else max(before.hops, ended.hops),

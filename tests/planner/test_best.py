@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from latecomer.model.topology_generators import random_tree
 from latecomer.planner.algorithms import plan_with
 from latecomer.planner.assignment.wrr import Wrr
-from latecomer.planner.best import best, solve
+from latecomer.planner.best import solve
 from latecomer.planner.cost import cost
 from latecomer.planner.legality import Infeasible, check
 from latecomer.planner.problem import Problem, replace_problem
@@ -37,7 +37,7 @@ def test_small_problems_are_solved_and_the_bound_holds(seed: int) -> None:
     least = optimum(problem)
     if least is None:
         with pytest.raises(Infeasible):
-            best(problem)
+            solve(problem)
         return
     try:
         found = solve(problem, effort="thorough")
@@ -74,7 +74,7 @@ def test_best_is_not_worse_than_what_the_paper_or_the_caller_has(seed: int) -> N
 @settings(max_examples=15)
 def test_more_room_replicas_or_stores_never_make_it_worse(seed: int) -> None:
     small = tree(seed, 14, 4, 4, 2)
-    known = best(small, effort="quick")
+    known = solve(small, effort="quick").placement
     least = cost(small, known.replicas)
     for larger in (
         replace_problem(small, capacity=small.capacity + 1),
@@ -109,7 +109,7 @@ def test_names_do_not_matter(seed: int, chance: Random) -> None:
 def test_a_new_plan_moves_no_more_than_it_may(seed: int, moves: int) -> None:
     problem = tree(seed, 14, 4, 4, 2)
     before = plan_with(problem, Wrr())
-    found = best(problem, before=before, moves=moves)
+    found = solve(problem, before=before, moves=moves).placement
     assert check(problem, found) == []
     assert moved(before, found) <= moves
     assert cost(problem, found.replicas) <= cost(problem, before.replicas)
@@ -118,12 +118,12 @@ def test_a_new_plan_moves_no_more_than_it_may(seed: int, moves: int) -> None:
 @pytest.mark.parametrize("objective", ["mean-loss", "worst-loss"])
 def test_losses_are_an_objective_too(objective: str) -> None:
     problem = tree(3, 20, 4, 6, 2)
-    hops = best(problem)
+    hops = solve(problem).placement
     if objective == "mean-loss":
-        safe = best(problem, objective="mean-loss")
+        safe = solve(problem, objective="mean-loss").placement
         assert measure(problem, safe, "mean-loss") <= measure(problem, hops, "mean-loss")
     else:
-        safe = best(problem, objective="worst-loss", starts=[hops])
+        safe = solve(problem, objective="worst-loss", starts=[hops]).placement
         assert measure(problem, safe, "worst-loss") < measure(problem, hops, "worst-loss")
     assert check(problem, safe) == []
 
@@ -136,7 +136,7 @@ def test_the_gap_of_a_middle_sized_tree_is_small() -> None:
 def test_what_cannot_be_is_said_with_its_reason() -> None:
     problem = tree(1, 6, 2, 2, 1)
     with pytest.raises(Infeasible, match="more than"):
-        best(replace_problem(problem, stores=7))
+        solve(replace_problem(problem, stores=7))
 
 
 @pytest.mark.parametrize("seed", [771, 907, 1326, 1334, 1762, 1802])
@@ -144,5 +144,5 @@ def test_limits_of_rates_are_met_by_moving_on_from_a_plan_that_breaks_them(seed:
     problem = limited(seed)
     with pytest.raises(Infeasible):
         plan_with(problem, Wrr())
-    found = best(problem)
+    found = solve(problem).placement
     assert check(problem, found) == []

@@ -17,7 +17,7 @@ from latecomer.model.topology import Link, Node, Topology
 from latecomer.model.topology_generators import line, walkthrough
 from latecomer.planner.algorithms import plan_with
 from latecomer.planner.assignment.wrr import Wrr
-from latecomer.planner.best import best
+from latecomer.planner.best import solve
 from latecomer.planner.distances import compact, distances_from_matrix, distances_of
 from latecomer.planner.legality import check, infeasible
 from latecomer.planner.problem import NO_LIMIT, Problem, make_problem, rooms
@@ -157,7 +157,7 @@ def test_a_failure_domain_holds_nothing_twice() -> None:
     limits = PlanLimits(stores=4, capacity=2, domains=dict.fromkeys("123", "rack"), barred=("5", "6"))
     problem = make_problem(walkthrough(), demand, limits)
     assert (rooms(problem), problem.replicas.tolist()) == ([2, 2, 2, 0], [2, 2, 1, 1])
-    assert check(problem, best(problem)) == []
+    assert check(problem, solve(problem).placement) == []
 
 
 def test_bytes() -> None:

@@ -53,19 +53,6 @@ class Solution:
     bound: Bound
 
 
-def best(
-    problem: Problem,
-    *,
-    effort: Effort = "normal",
-    starts: Sequence[Placement] = (),
-    objective: Objective = "hops",
-    before: Placement | None = None,
-    moves: int | None = None,
-) -> Placement:
-    """The best placement found; never worse than any legal one of `starts`, or than seq and wrr."""
-    return solve(problem, effort=effort, starts=starts, objective=objective, before=before, moves=moves).placement
-
-
 def solve(
     problem: Problem,
     *,
@@ -75,7 +62,8 @@ def solve(
     before: Placement | None = None,
     moves: int | None = None,
 ) -> Solution:
-    """Like `best`, with cost and bound. With `before` and `moves` one of the starts must be within them."""
+    """The best placement found; never worse than any legal one of `starts`, or than seq and wrr. With `before` and
+    `moves` one of the starts must be within them."""
     if reasons := infeasible(problem):
         raise Infeasible(reasons)
 
@@ -147,7 +135,7 @@ def _any(problem: Problem, prices: Prices) -> Placement | None:
 def _relieved(problem: Problem) -> Placement | None:
     """The best placement without limits of rates, changed until all are kept; None when that does not succeed."""
     try:
-        start = best(replace(problem, rate_limit=np.full_like(problem.rate_limit, NO_LIMIT)), effort="quick")
+        start = solve(replace(problem, rate_limit=np.full_like(problem.rate_limit, NO_LIMIT)), effort="quick").placement
     except Infeasible:
         return None
     case = case_of(problem)

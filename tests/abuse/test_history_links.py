@@ -14,6 +14,8 @@ from latecomer.messages.link import (
     Compare,
     Compared,
     Credit,
+    Errand,
+    ErrandAnswer,
     Keeping,
     Request,
     RequestId,
@@ -284,6 +286,24 @@ def test_27_floods_of_comparisons(house: House, store: House, rogue: Rogue) -> N
     spans = [(0, NUMBER_MAX, 1), (0, NUMBER_MAX, NUMBER_MAX), (now - 10**12, now, 10**7), (now, 0, 10**7)]
     for topics in ("past/#", "#", "other"):
         rogue.say(*(Compare("b", "s", n, topics, *spans[n % 4]) for n in range(3000)))
+    assert whole(house.join()) == COUNT
+    assert store.rss() - memory < 64 * MiB
+
+
+def test_27_floods_of_errands(house: House, store: House, rogue: Rogue) -> None:
+    """Questions, answers to nobody's questions, nonsense, assignments that are none: the store keeps what it kept."""
+    memory = store.rss()
+    bodies = (
+        b"{}",
+        b"{",
+        b"",
+        b'{"topics":["#/x"]}',
+        b'{"topics":["$SYS/#"]}',
+        b'{"topics":5}',
+        b'{"sizes":["past/#"]}',
+    )
+    rogue.say(*(Errand("b", "s", n, bodies[n % len(bodies)]) for n in range(3000)))
+    rogue.say(*(ErrandAnswer("b", "s", n, b"{}") for n in range(100)))
     assert whole(house.join()) == COUNT
     assert store.rss() - memory < 64 * MiB
 

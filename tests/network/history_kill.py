@@ -29,7 +29,7 @@ if __name__ == "__main__":
     sys.modules["tests"] = ModuleType("tests")
     sys.modules["tests"].__path__ = [str(Path(__file__).parents[1])]
 
-from latecomer.cli.stores import ask, found_doors
+from latecomer.cli.doors import ask, found_doors
 from latecomer.model.topology_generators import ring
 from latecomer.runtime.network_file import with_stores
 from latecomer.runtime.supervisor import Supervisor

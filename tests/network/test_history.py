@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from latecomer.cli.doors import ask, found_doors
 from latecomer.cli.main import VERBS, run
-from latecomer.cli.stores import ask, found_doors
 from latecomer.model.topology_generators import line
 from latecomer.model.when import format_when
 from latecomer.runtime.network_file import with_stores

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from latecomer.core.effects import (
     Accept,
     Answer,
+    CarryOut,
     Deliver,
     Disconnect,
     Effect,
@@ -65,6 +66,8 @@ from latecomer.messages.link import (
     Confirm,
     Credit,
     Done,
+    Errand,
+    ErrandAnswer,
     Hello,
     Keeping,
     LinkMessage,
@@ -154,6 +157,8 @@ of_stores: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
         st.sampled_from((1, 10_000_000, 3_600_000_000, NUMBER_MAX)),
     ),
     st.builds(Compared, brokers | st.just("a"), brokers, small, slices),
+    st.builds(Errand, brokers, brokers | st.just("a"), small, st.binary(max_size=4)),
+    st.builds(ErrandAnswer, brokers, brokers | st.just("a"), small, st.binary(max_size=4)),
 )  # fmt: skip
 nearly_right: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
     of_stores,
@@ -248,6 +253,10 @@ class Victim(Hand):
             assert max(span.since_us, span.until_us) <= NUMBER_MAX, "a number that no database has"
             assert self.assigned, "a broker without a store has nothing to look at"
             self.wants.append(effect)
+        elif isinstance(effect, CarryOut):
+            tree = self.broker.interest.tree
+            assert tree is not None
+            assert effect.broker in tree.parent, "an errand of nobody"
         else:
             assert isinstance(effect, Refuse | Note | Answer)
 

@@ -224,6 +224,12 @@ def replicas_do_not_fetch(patch: Patch) -> None:
 
 
 @mutant
+def a_new_class_is_not_filled(patch: Patch) -> None:
+    """A store that is to keep another class takes the word of the others for what it has."""
+    patch.setattr(replicas.Replicas, "_tasks", lambda self, full: [])
+
+
+@mutant
 def live_is_not_held(patch: Patch) -> None:
     """Live events do not wait for history."""
     patch.setattr(

@@ -94,6 +94,7 @@ class Watched(HistoryChaos):
         self.seen["complete"] += ledger.complete
         self.seen["incomplete"] += ledger.incomplete
         self.seen["plain answers"] += self.questions.answered
+        self.seen["moved"] += self.moves.count
         for episodes in ledger.episodes.values():
             for episode in episodes:
                 self._count(episode)
@@ -120,7 +121,7 @@ EXPECTED = {
     *(f"fault {kind}" for kind in Watched(0, Counter())._faults),
     *(f"version {version}" for version in (V311, V5)),
     *("QoS 0", "QoS 1", "QoS 2", "asked again", "live only", "since_us", "ago_us", "until_us", "last"),
-    *("history and live", "several stores", "far away", "complete", "incomplete", "plain answers", "crash"),
+    *("history and live", "several stores", "far away", "complete", "incomplete", "plain answers", "crash", "moved"),
     *(Kind.KEEPING, Kind.NOT_KEEPING, Kind.REQUESTED, Kind.SERVED, Kind.RECALLED, Kind.REPLAYED, Kind.DROPPED),
     *(f"tabled {verdict}" for verdict in ("closer", "equal", "further", "withdrawn")),
     *("store-advertise", "store-withdraw", "settled", "request", "response", "response-end", "credit"),

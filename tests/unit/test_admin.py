@@ -27,7 +27,9 @@ from latecomer.runtime.admin import (
     TreeView,
     page_of,
 )
+from latecomer.runtime.errands import Unreachable
 from latecomer.runtime.metrics import Counters, render
+from latecomer.runtime.network_views import KeptView, MemberView, NetworkView, WireView
 from latecomer.runtime.store_views import (
     ClassView,
     OtherStoreView,
@@ -77,9 +79,23 @@ class Node:
     def links(self) -> Sequence[LinkView]:
         return [LinkView("b2", "held", problem="refused")]
 
-    async def stores(self) -> StoresView:
+    async def stores(self, sizes: Sequence[str] = (), broker: str = "") -> StoresView:
+        if broker:
+            raise Unreachable(f"there is no way from b1 to {broker} now")
         store = StoreView((ClassView("t/#", 5, ((7, 0),), True),), events=3, problem="the store is full: no room")
-        return StoresView("b1", store, (OtherStoreView("b2", ("t/#",), 9, False),), (WayView("t/#", 0, ("b1",)),))
+        others, table = (OtherStoreView("b2", ("t/#",), 9, False),), (WayView("t/#", 0, ("b1",)),)
+        return StoresView("b1", store, others, table, 70, dict.fromkeys(sizes, (3, 33)))
+
+    def network(self) -> NetworkView:
+        brokers = (MemberView("b1", True), MemberView("b2", True, "b1"), MemberView("b3", False))
+        links = (WireView("b1", "b2", 5, True),)
+        return NetworkView("b1", "net", "v1", True, "b1", brokers, links, (KeptView("b2", "t/#", 9, True),))
+
+    async def assign(self, topics: tuple[str, ...], plan: str, broker: str = "") -> StoresView:
+        self.done.append(f"{broker or 'b1'} keeps {' '.join(topics) or 'nothing'} {plan}")
+        if "#/a" in topics:
+            raise SettingsError("topics[0]", "'#' must be the last character")
+        return await self.stores()
 
     def disconnect(self, client: str, reason: str) -> bool:
         self.done.append(f"{client}: {reason}")
@@ -184,10 +200,50 @@ def test_stores() -> None:
     async def story(node: Node, caller: Caller) -> None:
         assert (await caller.ask("/api/v1/stores", token=None))[0] == 401
         _, told, _ = await caller.ask("/api/v1/stores")
-        assert told["store"]["classes"] == [{"topics": "t/#", "since_us": 5, "gaps": [[7, 0]], "answering": True}]
+        [found] = told["store"]["classes"]
+        assert (found["topics"], found["since_us"], found["gaps"], found["answering"]) == ("t/#", 5, [[7, 0]], True)
         assert (told["store"]["events"], told["store"]["problem"]) == (3, "the store is full: no room")
         assert told["others"] == [{"broker": "b2", "topics": ["t/#"], "complete_since_us": 9, "filling": False}]
         assert told["table"] == [{"topics": "t/#", "hops": 0, "ways": ["b1"]}]
+        assert (told["room_bytes"], told["sizes"]) == (70, {})
+        _, counted, _ = await caller.ask("/api/v1/stores", params=[("size", "t/#"), ("size", "u")])
+        assert counted["sizes"] == {"t/#": [3, 33], "u": [3, 33]}
+        status, refused, _ = await caller.ask("/api/v1/stores", params={"size": "#/t"})
+        assert (status, refused["problem"].startswith("size: '#' must be the last")) == (400, True)
+        status, away, _ = await caller.ask("/api/v1/stores", params={"broker": "b3"})
+        assert (status, away["problem"]) == (503, "there is no way from b1 to b3 now")
+
+    told(story)
+
+
+def test_network() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        assert (await caller.ask("/api/v1/network", token=None))[0] == 401
+        _, told, _ = await caller.ask("/api/v1/network")
+        assert [(each["id"], each["present"], each["parent"]) for each in told["brokers"]] == [
+            ("b1", True, ""),
+            ("b2", True, "b1"),
+            ("b3", False, ""),
+        ]
+        assert told["links"] == [{"a": "b1", "b": "b2", "cost_us": 5, "in_tree": True}]
+        assert told["kept"] == [{"broker": "b2", "topics": "t/#", "since_us": 9, "answering": True}]
+
+    told(story)
+
+
+def test_topics_are_assigned_to_a_store() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        for body, status, sentence in (
+            ({"topics": ["t/#", "u"], "plan": "p7"}, 200, "b1 keeps t/# u p7"),
+            ({"topics": []}, 200, "b1 keeps nothing "),
+            ({"topics": ["a"], "broker": "b2"}, 200, "b2 keeps a "),
+            ({"topics": ["#/a"]}, 409, "b1 keeps #/a "),
+        ):
+            assert (await caller.ask("/api/v1/store", "POST", json=body))[0] == status
+            assert node.done.pop() == sentence
+        assert (await caller.ask("/api/v1/store", "POST", json={"topics": ["a"]}, token=None))[0] == 401
+        assert (await caller.ask("/api/v1/store", "POST", json={}))[0] == 400, "nothing is withdrawn by an oversight"
+        assert node.done == []
 
     told(story)
 

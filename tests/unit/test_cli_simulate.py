@@ -1,4 +1,4 @@
-"""`latecomer simulate` and `latecomer demo`: what the user sees, and what the shell is told."""
+"""`latecomer simulate` and `latecomer story`: what the user sees, and what the shell is told."""
 
 from __future__ import annotations
 
@@ -215,11 +215,11 @@ def test_names_cannot_steer_a_terminal() -> None:
     assert all(line.isprintable() for line in lines)
 
 
-# -- the demo
+# -- the story
 
 
-def test_the_demo_tells_what_happened(capsys: Capture) -> None:
-    assert run(VERBS, ["demo"]) == 0
+def test_the_story_tells_what_happened(capsys: Capture) -> None:
+    assert run(VERBS, ["story"]) == 0
     story = " ".join(capsys.readouterr().out.split())
     for sentence in (
         "all compute the same tree from it: 1-2, 2-3, 3-4, 3-5, 5-6; 1-6 stays in reserve.",

@@ -85,9 +85,16 @@ def test_a_store_that_answers_itself_is_not_told_by_others() -> None:
 
 
 def test_a_gap_that_goes_on_is_not_a_time() -> None:
-    gap = StoresView("b2", msgspec.structs.replace(STORE, complete_since_us=0, filling=True), (), ())
+    classes = (*STORE.classes, ClassView("logs/#", NOON_US))
+    gap = StoresView("b2", msgspec.structs.replace(STORE, classes=classes, complete_since_us=0, filling=True), (), ())
     assert [row[6] for row in rows_of([gap], NOON_US)] == ["incomplete"]
-    assert "it is filled from other stores" in next(remarks([gap]))
+    assert next(remarks([gap])).startswith("b2: logs/# is filled from other stores")
+
+
+def test_a_store_whose_topics_were_withdrawn() -> None:
+    empty = StoresView("b2", msgspec.structs.replace(STORE, classes=(), complete_since_us=0), (), ())
+    assert [(row[1], row[2], row[6]) for row in rows_of([empty], NOON_US)] == [("", "1200", "")]
+    assert list(remarks([empty])) == ["b2: it keeps nothing any more; what it has goes when it expires"]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +128,7 @@ def test_who_is_silent_is_named_and_the_others_are_shown(token: Path, capsys: Ca
 def test_a_refusal_and_a_false_trail(status: int, words: str, token: Path, capsys: Capture) -> None:
     with answering(KNOWING, status) as url:
         assert run(VERBS, ["stores", "--admin", url, "--token-file", str(token)]) == 2
-    assert f"refuses to tell: {words}" in capsys.readouterr().err
+    assert f"refuses: {words}" in capsys.readouterr().err
 
 
 def test_where_nobody_keeps_anything(token: Path, capsys: Capture) -> None:

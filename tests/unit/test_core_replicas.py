@@ -8,7 +8,7 @@ from latecomer.core import replicas
 from latecomer.core.directory import STRANGER_US
 from latecomer.core.effects import Effect, Survey
 from latecomer.core.inputs import StoreAssigned, StoreBlocked, StoreTrimmed, Surveyed
-from latecomer.core.replicas import GATHER_US, HOUR_US, PATIENCE_US, SLICE_US
+from latecomer.core.replicas import GATHER_US, HOPE_US, HOUR_US, PATIENCE_US, SLICE_US
 from latecomer.core.store import REPLICA
 from latecomer.messages.link import (
     Adopted,
@@ -370,6 +370,9 @@ def test_a_store_that_says_nothing_is_given_up_and_nothing_is_promised() -> None
     near = Other(hand, "d", "b").has(past("d", 1, BASE))
     effects = near.answer(alive(hand, 2 * PATIENCE_US + 2 * SECOND))
     effects += near.answer(alive(hand, 2 * PATIENCE_US + 2 * SECOND))
+    assert list(hand.broker.advertisements.own) == [], "clients are better off with those who have more"
+    while hand.now - hand.broker.history.replicas.begun_at <= HOPE_US + 2 * PATIENCE_US:
+        near.answer(alive(hand, PATIENCE_US))
     assert list(hand.broker.advertisements.own) == [CLASS], "it must not wait for ever"
     assert held(hand) == ["d.1.1"]
     assert row(hand).since_us == begun
@@ -386,8 +389,12 @@ def test_a_comparison_that_fails_promises_nothing(whose: str) -> None:
     else:
         [compare] = [frame for frame in frames(effects, "c") if isinstance(frame, Compare)]
         effects = hand.hear("c", Compared("a", "e", compare.number, (), "damaged"))
-    assert advertised(effects)
+    assert not advertised(effects), "who has more is still there, and is asked again"
     assert row(hand).since_us == begun
+    Other(hand).has(past("d", 1, BASE)).answer(alive(hand, 2 * SECOND))
+    assert held(hand) == ["d.1.1"]
+    assert list(hand.broker.advertisements.own) == [CLASS]
+    assert row(hand).since_us == 1
 
 
 def test_a_gap_is_closed_by_a_round_with_who_has_everything() -> None:

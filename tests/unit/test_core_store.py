@@ -453,16 +453,6 @@ def test_who_waits_may_change_its_mind() -> None:
 # -- endings -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_class_that_is_taken_away_ends_its_answers_and_is_withdrawn() -> None:
-    hand = store(CLASS, "u/#")
-    hand.hear("b", request("d", "db"), request("d", "db", 2, topics="u/#"))
-    effects = hand.tell(StoreAssigned(("u/#",)))
-    [end] = ends(effects, "b")
-    assert (end.id, end.final, end.problem) == (D1, False, f"a no longer keeps {CLASS}")
-    assert list(hand.broker.history.store.streams) == [RequestId("d", 1, 2)]
-    assert "StoreWithdraw" in [type(frame).__name__ for frame in frames(effects, "b")]
-
-
 def test_a_tree_that_is_lost_takes_all_answers_with_it() -> None:
     hand = store()
     hand.stock(past("d", 1, 1))

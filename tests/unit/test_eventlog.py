@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latecomer.eventlog import SCHEMA, EventLogError, EventLogFullError, SegmentWriter, read_records
+from latecomer.eventlog import SCHEMA, EventLogError, EventLogFullError, Files, SegmentWriter, read_records
 from latecomer.model.errors import LatecomerError
 from latecomer.model.record import Kind, Record
 
@@ -185,7 +185,7 @@ def test_the_timestamp_is_the_instant(tmp_path: Path) -> None:
 
 def test_a_segment_is_not_seen_before_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, list[str], int]] = []
-    fsync, rename = os.fsync, os.rename
+    fsync, link = os.fsync, os.link
 
     def look(what: str) -> None:
         seen.append((what, [name[:1] for name in names(tmp_path)], len(list(read_records(tmp_path)))))
@@ -194,18 +194,18 @@ def test_a_segment_is_not_seen_before_it_is_complete(tmp_path: Path, monkeypatch
         look("fsync")
         fsync(handle)
 
-    def watched_rename(old: Path, new: Path) -> None:
-        look("rename")
+    def watched_link(old: Path, new: Path) -> None:
+        look("link")
         assert old.parent == new.parent
         assert len(pq.read_table(old)) == 3  # complete already
-        rename(old, new)
+        link(old, new)
 
     monkeypatch.setattr(os, "fsync", watched_fsync)
-    monkeypatch.setattr(os, "rename", watched_rename)
+    monkeypatch.setattr(os, "link", watched_link)
     with SegmentWriter(tmp_path, "b1") as writer:
         writer.extend(records(3))
         assert list(read_records(tmp_path)) == []
-    assert seen == [("fsync", ["_"], 0), ("rename", ["_"], 0), ("fsync", ["0"], 3)]
+    assert seen == [("fsync", ["_"], 0), ("link", ["_"], 0), ("fsync", ["0"], 3)]
 
 
 def test_what_a_killed_broker_left_is_ignored_and_then_removed(tmp_path: Path) -> None:
@@ -309,11 +309,45 @@ def test_a_column_or_kind_of_a_later_version(tmp_path: Path) -> None:
 # --- a full disk ----------------------------------------------------------------------------------
 
 
+def test_two_writers_that_think_they_are_the_same_broker(tmp_path: Path) -> None:
+    """Same id, same boot, same instants: both would use the same names, and neither replaces what the other wrote."""
+    one, two = SegmentWriter(tmp_path, "b1", boot=7), SegmentWriter(tmp_path, "b1", boot=7)
+    for part in (records(3), records(2)):
+        one.extend(part)
+        two.extend(part)
+        one.roll()
+        two.roll()
+    assert len(names(tmp_path)) == 4
+    assert sorted(read_records(tmp_path), key=str) == sorted((records(3) + records(2)) * 2, key=str)
+
+
+def test_two_writers_at_the_same_time(tmp_path: Path) -> None:
+    """While one is still writing, the other takes the next number."""
+    one, two = Files(tmp_path, "b1", 7), Files(tmp_path, "b1", 7)
+    one.write(5, lambda file: (file.write(b"one"), two.write(5, lambda other: other.write(b"two"))))
+    assert [(tmp_path / name).read_bytes() for name in names(tmp_path)] == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("links", [errno.EPERM, errno.EOPNOTSUPP])
+def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: int) -> None:
+    def no_links(*_: object) -> NoReturn:
+        raise OSError(links, os.strerror(links))
+
+    monkeypatch.setattr(os, "link", no_links)
+    for _ in range(2):
+        with SegmentWriter(tmp_path, "b1", boot=7) as writer:
+            writer.extend(records(3))
+    two = Files(tmp_path, "b1", 7)
+    two._number = 0  # as if both had begun at the same moment
+    two.write(0, lambda file: file.write(b"two"))
+    assert len(names(tmp_path)) == 3
+
+
 def full(*_: object) -> NoReturn:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("call", ["fsync", "rename", "open"])
+@pytest.mark.parametrize("call", ["fsync", "link", "open"])
 def test_nothing_is_lost_and_nothing_repeated_when_writing_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
@@ -356,7 +390,7 @@ def test_what_add_takes_while_the_disk_is_full(tmp_path: Path, monkeypatch: pyte
     taken: list[Record] = []
     failures = 0
     with monkeypatch.context() as broken:
-        broken.setattr(os, "rename", full)
+        broken.setattr(os, "link", full)
         for record in given:
             try:
                 writer.add(record)

@@ -45,6 +45,15 @@ def test_what_is_missing_is_said_in_requests_and_in_time() -> None:
     assert evidence(enough).misplaced < 0.1
 
 
+@pytest.mark.parametrize("requests", [1, 7, 40, 333])
+def test_what_is_accepted_is_enough(requests: int) -> None:
+    chance = Random(requests)
+    counts = Counter(chance.choices([("t", f"b{broker}") for broker in range(30)], k=requests))
+    found = evidence(demand_of(dict(counts)))
+    if found.misplaced < 1:
+        assert evidence(demand_of(dict(counts)), found.misplaced + 1e-9).missing == 0
+
+
 def test_nothing_is_no_evidence() -> None:
     found = evidence(Demand(("t",), {}))
     assert (found.misplaced, found.missing_s) == (1.0, math.inf)

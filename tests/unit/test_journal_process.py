@@ -209,14 +209,14 @@ def test_a_file_that_the_next_life_took_for_a_remnant(tmp_path: Path, monkeypatc
     """The broker was killed and is back, while the process of its former life still writes."""
     bench = Bench(tmp_path, retry_s=0.001)
     bench.take(records(3))
-    rename = os.rename
+    link = os.link
 
-    def rename_too_late(*paths: Path) -> None:
-        monkeypatch.setattr(os, "rename", rename)
+    def link_too_late(*paths: Path) -> None:
+        monkeypatch.setattr(os, "link", link)
         Files(tmp_path, "b1", 2)
-        rename(*paths)
+        link(*paths)
 
-    monkeypatch.setattr(os, "rename", rename_too_late)
+    monkeypatch.setattr(os, "link", link_too_late)
     assert bench.segments.finish()
     assert bench.segments.status.failures == 1
     assert list(read_records(tmp_path)) == records(3)

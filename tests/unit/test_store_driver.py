@@ -102,7 +102,7 @@ class MemoryEngine:
         self._away()
         return 0
 
-    def status(self) -> StoreStatus:
+    def status(self, topics: str | None = None) -> StoreStatus:
         return StoreStatus(events=len(self.events), kept_from_us=17)
 
     def close(self) -> None:

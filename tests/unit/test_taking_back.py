@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from latecomer.core.effects import Append, Persist, Put, TakeBack
-from latecomer.core.inputs import StoreBlocked, StoreTrimmed
+from latecomer.core.inputs import StoreAssigned, StoreBlocked, StoreTrimmed
 from latecomer.core.outbox import RESERVE
 from latecomer.core.store import SET_BACK_US
 from latecomer.history import Engine, StoreFull, repair
@@ -167,6 +167,24 @@ def test_the_store_takes_back_before_anything_else_is_written() -> None:
         assert scene.disk.submitted == [[put(1)]]
         scene.disk.commit()
         assert scene.noted == ["after"]
+
+    told(story, Durability.POWER)
+
+
+def test_a_store_that_comes_later_takes_back_first() -> None:
+    """A broker that was started without its store gets it back while it runs."""
+
+    async def story(scene: Scene) -> None:
+        scene.engine.events = [small_event(1), small_event(2)]
+        scene.driver.keeper = None
+        scene.tell(Persist([TakeBack("a", 1, 1, 0), put(1)]))
+        scene.disk.commit()
+        scene.core.answers[StoreAssigned] = [Persist([Append(small_event(3))]), note("kept")]
+        scene.driver.employ(scene.keeper)
+        await scene.until(lambda: scene.noted)
+        assert scene.engine.events == [small_event(1), small_event(3)]
+        [assigned] = scene.heard(StoreAssigned)
+        assert (assigned.topics, assigned.kept_from_us) == (("t/#",), 17)
 
     told(story, Durability.POWER)
 

@@ -13,12 +13,15 @@ import msgspec
 import pytest
 
 from latecomer.messages.link import (
+    ERRAND_MAX,
     FRAME_MAX,
     Adopted,
     Alive,
     Compare,
     Compared,
     Credit,
+    Errand,
+    ErrandAnswer,
     Keeping,
     LinkMessage,
     Lost,
@@ -202,6 +205,16 @@ STORES_REFUSED: dict[str, tuple[LinkMessage, str]] = {
         Keeping("2", 1, 1, ("a",) * (TOPICS_MAX + 1)),
         f"at most {TOPICS_MAX} topic classes, not {TOPICS_MAX + 1}",
     ),
+    "a word too few": (
+        Keeping("2", 1, 1, ("a", "b"), 5, False, ((5, False),)),
+        "one word about each topic class, not 2 topic classes and 1 words",
+    ),
+    "a long errand": (Errand("2", "5", 1, bytes(ERRAND_MAX + 1)), f"at most {ERRAND_MAX} bytes, not {ERRAND_MAX + 1}"),
+    "a long answer": (ErrandAnswer("5", "2", 1, bytes(ERRAND_MAX + 1)), f"at most {ERRAND_MAX} bytes"),
+    "a long problem of an errand": (
+        ErrandAnswer("5", "2", 1, b"", "x" * (PROBLEM_MAX + 1)),
+        f"at most {PROBLEM_MAX} ch",
+    ),
     "many slices": (
         Compared("2", "5", 1, (Slice(0, 1, 1),) * (SLICES_MAX + 1)),
         f"at most {SLICES_MAX} slices at once, not {SLICES_MAX + 1}",
@@ -247,6 +260,9 @@ def test_a_path_leads_somewhere_and_never_in_circles(make: Any) -> None:
         response_end(problem="x" * PROBLEM_MAX),
         StoreAdvertise(()),
         Keeping("2", 1, 1, ("a",) * TOPICS_MAX),
+        Keeping("2", 1, 1, ("a", "b"), 5, True, ((5, False), (9, True))),
+        Errand("2", "5", 1, bytes(ERRAND_MAX)),
+        ErrandAnswer("5", "2", 1, bytes(ERRAND_MAX), "x" * PROBLEM_MAX),
         Compared("2", "5", 1, (Slice(0, 1, 1),) * SLICES_MAX, "x" * PROBLEM_MAX),
     ],
     ids=lambda message: type(message).__name__,
@@ -419,6 +435,9 @@ WORDS: dict[str, LinkMessage] = {
     "compare a with 5 for 2": Compare("2", "5", 1, "a", 0, 9, 1),
     "compared with 5 for 2, 1 slice": Compared("2", "5", 1, (Slice(0, 1, 1),)),
     "compared with 5 for 2, 0 slices: busy": Compared("2", "5", 1, (), "busy"),
+    "errand of 2 to 5": Errand("2", "5", 1, b"{}"),
+    "errand-answer of 5 for 2": ErrandAnswer("5", "2", 1, b"{}"),
+    "errand-answer of 5 for 2: no": ErrandAnswer("5", "2", 1, b"", "no"),
 }
 RECORDS = {
     "2 keeping a": Record(0, "2", Kind.KEEPING, filter="a"),

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from latecomer.cli.store_options import Capacity, Keep, store_amounts
+from latecomer.runtime.assignment import told
 from latecomer.runtime.node import Node
 from latecomer.runtime.settings import Settings, load
 
@@ -51,6 +52,8 @@ def broker(
     settings = load(config, overrides)
     if check:
         typer.echo(f"the settings of broker {settings.broker.id!r} can work")
+        if sentence := told(settings):
+            typer.echo(sentence)
         return
     set_up_log(settings.broker.log_level)
     run(settings)
@@ -82,10 +85,10 @@ def announce(node: Node) -> None:
     where = ", ".join(node.addresses)
     typer.echo(f"broker {node.settings.broker.id} is ready: {where}")
     typer.echo(f"  durability {node.settings.broker.durability}, data in {node.settings.broker.data}")
-    store = node.settings.store
-    if store.topics:
+    store, topics = node.settings.store, node.assigner.topics
+    if topics:
         limits = ", ".join((f"for {_said(store.keep, ' s')}", f"up to {_said(store.capacity, ' bytes')}"))
-        typer.echo(f"  keeps {', '.join(store.topics)} {limits}")
+        typer.echo(f"  keeps {', '.join(topics)} {limits}")
     sys.stdout.flush()
 
 

@@ -92,7 +92,7 @@ def show(result: Result, json: bool, replay: str) -> None:
         raise typer.Exit(1)
 
 
-class _Log:
+class RecordLog:
     """Hands the records of the run to the event log."""
 
     def __init__(self, add: Callable[[Record], None]) -> None:
@@ -116,7 +116,7 @@ def record_log(directory: Path | None) -> Iterator[Sequence[Observer]]:
     if directory.is_dir() and any(directory.glob("*.parquet")):
         raise SettingsError("--records", f"{str(directory)!r} already holds an event log; name another directory")
     with SegmentWriter(directory, "simulation") as writer:
-        yield (_Log(writer.add),)
+        yield (RecordLog(writer.add),)
 
 
 @contextmanager

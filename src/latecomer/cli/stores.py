@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import msgspec
 import typer
@@ -18,29 +15,16 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from latecomer.model.errors import LatecomerError, SettingsError
+from latecomer.cli.doors import ask, found_doors
+from latecomer.model.errors import LatecomerError
 from latecomer.model.ids import BrokerId
 from latecomer.runtime.amounts import show_size
-from latecomer.runtime.network_file import read_network
-from latecomer.runtime.private_files import read_secret
-from latecomer.runtime.security import TOKEN_FILE
-from latecomer.runtime.settings import Settings, load
 from latecomer.runtime.store_views import OtherStoreView, StoresView, StoreView
 from latecomer.sim.transcript import plain
 
-ANSWER_SECONDS = 5.0
-ANSWER_BYTES = 16 * 1024 * 1024
-ADMIN = "http://127.0.0.1:1888"
 COLUMNS = ("store", "topics", "events", "size", "oldest", "newest", "complete since", "served", "mean hops")
 WIDE = 200
 """Columns of a table that nobody looks at on a terminal."""
-
-
-class Door(msgspec.Struct, frozen=True):
-    """Where a broker's admin interface is, and what opens it."""
-
-    url: str
-    token: str
 
 
 def stores(
@@ -75,80 +59,6 @@ def stores(
         show(answers, time.time_ns() // 1000)
     for sentence in silent:
         typer.echo(f"latecomer: {plain(sentence)}", err=True)
-
-
-# -- whom to ask
-
-
-def found_doors(network: Path, configs: Sequence[Path], urls: Sequence[str], token_file: Path | None) -> list[Door]:
-    """The admin interfaces that are meant."""
-    if urls:
-        token = read_secret(token_file or network / TOKEN_FILE, "--token-file")
-        return [Door(_checked(url), token) for url in urls]
-    if token_file is not None:
-        raise SettingsError("--token-file", "needs --admin")
-    if configs:
-        return [door_of(load(config, checked=False), config) for config in configs]
-    if (network / "network.toml").exists():
-        seats = read_network(network / "network.toml").brokers
-        files = [network / seat.id / "settings.toml" for seat in seats]
-        return [door_of(load(file, checked=False), file) for file in files]
-    if (network / TOKEN_FILE).exists():
-        return [Door(ADMIN, read_secret(network / TOKEN_FILE, "--network"))]
-    raise SettingsError(
-        "--network",
-        f"{network} is not the data folder of a broker or of 'latecomer up'; name it, or --config, or --admin",
-    )
-
-
-def door_of(settings: Settings, source: Path) -> Door:
-    """The admin interface that a broker with these settings has."""
-    admin = settings.admin
-    if not admin.enabled or not admin.port:
-        raise SettingsError("admin.port", "has no fixed number; name the address with --admin", source=str(source))
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(admin.host, admin.host)
-    url = f"http://{f'[{host}]' if ':' in host else host}:{admin.port}"
-    if admin.token is not None:
-        return Door(url, admin.token)
-    return Door(url, read_secret(admin.token_file or settings.broker.data / TOKEN_FILE, "admin.token_file"))
-
-
-def _checked(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        whole = False
-    if not whole:
-        raise SettingsError("--admin", f"{url!r} is not an address as in {ADMIN}")
-    return url.rstrip("/")
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The token is for this address, and for no other that it may name."""
-
-    def redirect_request(self, *_: object, **__: object) -> None:
-        return None
-
-
-def ask(door: Door) -> StoresView:
-    """What one broker says."""
-    request = urllib.request.Request(f"{door.url}/api/v1/stores", headers={"Authorization": f"Bearer {door.token}"})
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
-    try:
-        with opener.open(request, timeout=ANSWER_SECONDS) as answer:
-            return msgspec.json.decode(answer.read(ANSWER_BYTES), type=StoresView)
-    except urllib.error.HTTPError as error:
-        with error:
-            why = {401: "the token is not the right one", 404: "it knows no stores"}.get(error.code, f"{error.code}")
-        raise LatecomerError(f"the broker at {door.url} refuses to tell: {why}") from None
-    except (OSError, ValueError) as error:
-        raise LatecomerError(f"no broker answers at {door.url}: {_reason(error)}") from None
-
-
-def _reason(error: Exception) -> str:
-    inner = getattr(error, "reason", error)
-    return str(getattr(inner, "strerror", None) or inner).lower()
 
 
 # -- what they said
@@ -186,8 +96,11 @@ def remarks(answers: Sequence[StoresView]) -> Iterator[str]:
         store = answer.store
         if store is not None and store.problem:
             yield f"{answer.broker}: {store.problem}"
+        if store is not None and not store.classes:
+            yield f"{answer.broker}: it keeps nothing any more; what it has goes when it expires"
         if store is not None and store.filling:
-            yield f"{answer.broker}: it is filled from other stores, and does not answer before it has what they have"
+            names = " ".join(each.topics for each in store.classes if not each.answering)
+            yield f"{answer.broker}: {names} is filled from other stores, and answered for when it has what they have"
     for broker in sorted(_others(answers)):
         yield f"{broker}: it was not asked, or did not answer; this is what the others know of it"
 
@@ -200,7 +113,7 @@ def _others(answers: Sequence[StoresView]) -> dict[BrokerId, OtherStoreView]:
 def _row(broker: BrokerId, store: StoreView, now_us: int) -> tuple[str, ...]:
     topics = " ".join(each.topics for each in store.classes)
     size = show_size(store.bytes) + (f" + {show_size(store.cold_bytes)} cold" if store.cold_events else "")
-    since = age(store.complete_since_us, now_us) or "incomplete"
+    since = (age(store.complete_since_us, now_us) or "incomplete") if store.classes else ""
     hops = f"{store.hops_mean:.2f}" if store.requests_served else ""
     oldest, newest = age(store.oldest_us, now_us), age(store.newest_us, now_us)
     count = str(store.events + store.cold_events)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -10,7 +10,8 @@ import msgspec
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.messages.link import Keeping
-from latecomer.model.ids import NUMBER_MAX, BrokerId, Instant
+from latecomer.model.ids import BrokerId, Instant
+from latecomer.model.topics import topic_covers
 
 TOPICS_MAX = 1000
 """Topic classes of one store."""
@@ -65,21 +66,33 @@ class Directory:
         said = self.said
         if said is None:
             if word.boot <= self.orders.boot:
-                self.speak((), 0, filling=False)
+                self.speak({})
         elif word.boot == said.boot and word.number > said.number:
             self.said = msgspec.structs.replace(said, number=word.number + 1)
             self._tell(self.said)
 
-    def complete_since(self, broker: BrokerId) -> Instant:
-        """From when on a store has everything that it keeps, as it says itself."""
+    def complete_since(self, broker: BrokerId, name: str) -> Instant | None:
+        """From when on a store has everything of one of its classes, as it says itself; None: it says that it has no
+        such class."""
         word = self.said if broker == self.broker else self.words.get(broker)
-        return NUMBER_MAX if word is None else word.since_us
+        if word is None or name not in word.topics:
+            return None
+        return word.classes[word.topics.index(name)][0] if word.classes else word.since_us
 
-    def speak(self, topics: tuple[str, ...], since_us: Instant, filling: bool) -> None:
-        """Tell everybody, if there is news."""
+    def answers_since(self, broker: BrokerId, topics: str) -> Instant | None:
+        """From when on another store that answers clients has everything of some topics, also as part of more."""
+        word = self.words.get(broker)
+        return None if word is None else complete_since(word, topics)
+
+    def speak(self, classes: dict[str, tuple[Instant, bool]]) -> None:
+        """Tell everybody, if there is news: since when there is everything of each topic class, and whether it is being
+        filled."""
         before = self.said
         number = 1 if before is None else before.number + 1
-        word = Keeping(self.broker, self.orders.boot, number, topics, since_us, filling)
+        since_us = max((since_us for since_us, _ in classes.values()), default=0)
+        filling = any(filling for _, filling in classes.values())
+        told = tuple(classes.values())
+        word = Keeping(self.broker, self.orders.boot, number, tuple(classes), since_us, filling, told)
         if before is not None and msgspec.structs.replace(before, number=number) == word:
             return
         self.said = word
@@ -102,3 +115,15 @@ class Directory:
         """These will not come back."""
         for broker in brokers:
             self.words.pop(broker, None)
+
+
+def classes_of(word: Keeping) -> Iterator[tuple[str, Instant, bool]]:
+    """The topic classes of a store: since when it has everything of each, and whether it is being filled."""
+    for position, name in enumerate(word.topics):
+        yield (name, *(word.classes[position] if word.classes else (word.since_us, word.filling)))
+
+
+def complete_since(word: Keeping, topics: str) -> Instant | None:
+    """From when on a store that answers clients has everything of some topics, if it keeps all of them."""
+    found = [since_us for name, since_us, filling in classes_of(word) if not filling and topic_covers(name, topics)]
+    return min(found, default=None)

@@ -160,6 +160,24 @@ class Answer(msgspec.Struct, frozen=True):
     outcome: Outcome | None = None
 
 
+class CarryOut(msgspec.Struct, frozen=True):
+    """Do what the operator of another broker wants; `CarriedOut` follows."""
+
+    broker: BrokerId
+    number: int
+    body: bytes
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Tell the operator what came of what was `Wanted`; `problem` says why nothing did."""
+
+    token: int
+    body: bytes
+    problem: str = ""
+    answered: bool = True
+    """False: the other broker has not said so, and may yet have done it."""
+
+
 class Note(msgspec.Struct, frozen=True):
     """Write a record into the event log."""
 
@@ -179,5 +197,7 @@ Effect = (
     | Lookup
     | Survey
     | Answer
+    | CarryOut
+    | Report
     | Note
 )

@@ -9,12 +9,23 @@ from latecomer.core.advertisements import Advertisements
 from latecomer.core.carriage import Carriage
 from latecomer.core.clients import Clients, Disk
 from latecomer.core.directory import Directory
-from latecomer.core.inputs import Found, Requested, StoreAssigned, StoreBlocked, StoreTrimmed, Surveyed
+from latecomer.core.errands import Errands
+from latecomer.core.inputs import (
+    CarriedOut,
+    Found,
+    Requested,
+    StoreAssigned,
+    StoreBlocked,
+    StoreTrimmed,
+    Surveyed,
+    Wanted,
+)
 from latecomer.core.interest import Interest
 from latecomer.core.membership import Membership
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.outbox import Outbox
+from latecomer.core.passage import Passage
 from latecomer.core.replicas import Replicas
 from latecomer.core.retrieval import Retrieval
 from latecomer.core.session.limits import Access
@@ -25,6 +36,8 @@ from latecomer.messages.link import (
     Compare,
     Compared,
     Credit,
+    Errand,
+    ErrandAnswer,
     Keeping,
     Request,
     Response,
@@ -72,6 +85,8 @@ class History:
         carriage.serve, carriage.credited = self.store.serve, self.store.on_credit
         carriage.taken, carriage.ended = self.retrieval.on_response, self.retrieval.on_end
         self.directory = Directory(broker, orders, neighbours, settings.brokers_max)
+        passage = Passage(broker, neighbours, interest)
+        self.errands = Errands(broker, orders, passage)
         self.replicas = Replicas(
             broker,
             settings,
@@ -83,6 +98,7 @@ class History:
             self.store,
             self.retrieval,
             self.directory,
+            passage,
         )
         self.retrieval.expects = self.replicas.expects
         self.retrieval.complete_since = self.directory.complete_since
@@ -109,6 +125,7 @@ class History:
         self.settling.tree_lost()
         self.store.tree_lost()
         self.replicas.tree_lost()
+        self.errands.tree_lost()
         self.retrieval.tree_lost()
 
     def woken(self) -> None:
@@ -127,6 +144,8 @@ class History:
             Found: self.store.on_found,
             Surveyed: self.replicas.on_surveyed,
             Requested: self.retrieval.on_requested,
+            Wanted: self.errands.on_wanted,
+            CarriedOut: self.errands.on_carried_out,
         }
 
     def frames(self) -> dict[type, Callable[[BrokerId, Any], None]]:
@@ -141,4 +160,6 @@ class History:
             Keeping: self.replicas.on_keeping,
             Compare: self.replicas.on_compare,
             Compared: self.replicas.on_compared,
+            Errand: self.errands.on_errand,
+            ErrandAnswer: self.errands.on_answer,
         }

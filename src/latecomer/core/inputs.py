@@ -202,6 +202,23 @@ class Requested(msgspec.Struct, frozen=True):
     query: Query
 
 
+class Wanted(msgspec.Struct, frozen=True):
+    """The operator of this broker wants something of another; a `Report` with the same token follows."""
+
+    token: int
+    broker: BrokerId
+    body: bytes
+
+
+class CarriedOut(msgspec.Struct, frozen=True):
+    """What came of a `CarryOut`."""
+
+    broker: BrokerId
+    number: int
+    body: bytes
+    problem: str = ""
+
+
 class RulesChanged(msgspec.Struct, frozen=True):
     """Who may do what is no longer what it was."""
 
@@ -233,4 +250,6 @@ Input = (
     | Found
     | Surveyed
     | Requested
+    | Wanted
+    | CarriedOut
 )

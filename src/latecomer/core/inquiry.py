@@ -37,6 +37,8 @@ class Part:
     done: bool = False
     hops: int = 0
     store: BrokerId = ""
+    since_us: Instant | None = None
+    """From when on that store had everything, by its worst word while it answered."""
     heard_at: Instant = 0
 
 

@@ -18,7 +18,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from latecomer.core.directory import Directory
+from latecomer.core.directory import Directory, classes_of, complete_since
 from latecomer.core.effects import Survey
 from latecomer.core.inputs import Surveyed
 from latecomer.core.inquiry import Inquiry
@@ -26,6 +26,7 @@ from latecomer.core.interest import Interest
 from latecomer.core.membership import Membership
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
+from latecomer.core.passage import Passage
 from latecomer.core.retrieval import Retrieval
 from latecomer.core.settings import BrokerSettings
 from latecomer.core.settling import Settling
@@ -43,6 +44,8 @@ AHEAD_US = 24 * HOUR_US
 """Clocks that are ahead of ours by more than this stamp events that no round looks at."""
 PATIENCE_US = 30 * SECOND_US
 """How long another store may take over one step of a round."""
+HOPE_US = 300 * SECOND_US
+"""How long a store that begins tries to compare itself with one that has more; then it answers with what it has."""
 GATHER_US = 5 * SECOND_US
 """How long a store that begins waits for brokers it knows of and does not see."""
 PULLED_MAX = 65_536
@@ -52,6 +55,9 @@ SLICES_MAX = 100_000
 """In one answer."""
 TURNS = 3
 """Stores that a later round goes to; the next one begins one further."""
+CATCH_UP_US = 200_000
+"""How soon after the word of a store that has more a round with everybody begins."""
+BETWEEN = "between the stores of"
 SURVEYS_MAX = 1024
 """Comparisons that others may have under way with us."""
 
@@ -93,6 +99,7 @@ class Replicas:
     store: Store
     retrieval: Retrieval
     directory: Directory
+    passage: Passage
     started_at: Instant = 0
     """When this broker began."""
     begun_at: Instant = 0
@@ -106,6 +113,8 @@ class Replicas:
     """Our classes of which some other store could not be compared in this round."""
     full: bool = False
     """This round goes through everybody."""
+    behind: bool = False
+    """Somebody has more than we do: the next one will."""
     rounds: int = 0
     """Those that did not."""
     due: Instant | None = None
@@ -121,12 +130,25 @@ class Replicas:
         self.directory.on_keeping(peer, word)
         if self.filling and self.task is None:
             self.begin(full=True)
+        elif any(self._behind(*theirs) for theirs in classes_of(word)):
+            self.behind = True
+            self.round_due = self.orders.wake(self.orders.now + CATCH_UP_US)
+
+    def _behind(self, name: str, since_us: Instant, filling: bool) -> bool:
+        """Whether another store has had everything of a class for longer: when both began at the same time, neither
+        could say that when the other was filled."""
+        row = self.store.rows.get(name)
+        return row is not None and not filling and since_us < _complete_since(row.since_us, row.gaps)
 
     def _speak(self) -> None:
         """Tell everybody what we keep, if there is news."""
-        rows = self.store.rows
-        since_us = max((_complete_since(row.since_us, row.gaps) for row in rows.values()), default=0)
-        self.directory.speak(tuple(rows), max(since_us, self.store.kept_from_us), self.filling)
+        own = self.store.advertisements.own
+        self.directory.speak({name: (self._has_since(name), name not in own) for name in self.store.rows})
+
+    def _has_since(self, name: str) -> Instant:
+        """From when on we have everything of a class."""
+        row = self.store.rows[name]
+        return max(_complete_since(row.since_us, row.gaps), self.store.kept_from_us)
 
     def trimmed(self) -> None:
         """The store has let go of something. Whoever fills itself from us, or goes on with an answer of ours, hears of
@@ -135,8 +157,9 @@ class Replicas:
             self._speak()
 
     def expects(self, topic_filter: str, all_of_it: bool) -> bool:
-        """Whether a store of some of this, or of all, may be about to answer: it fills itself, or has been away for a
-        moment only; or we have just begun, and do not know of all who are there."""
+        """Whether a store of some of this, or of all, may be about to answer: it is there, and fills itself or its
+        advertisement is on its way; or it has been away for a moment only; or we have just begun, and do not know of
+        all who are there."""
         keeps = topic_covers if all_of_it else topic_overlaps
         tree = self.interest.tree
         assert tree is not None
@@ -146,7 +169,7 @@ class Replicas:
         if self.orders.now - self.started_at < GATHER_US and (absent or self.membership.uncharted):
             return True
         return any(
-            (word.filling if word.broker in tree.parent else self._left_lately(word.broker))
+            (word.broker in tree.parent or self._left_lately(word.broker))
             and any(keeps(name, topic_filter) for name in word.topics)
             for word in self.directory.words.values()
         )
@@ -190,6 +213,7 @@ class Replicas:
         self.known = dict(self.directory.words)
         self.failed.clear()
         self.full = full
+        self.behind = self.behind and not full
         self.rounds += not full
         self.tasks = deque(self._tasks(full))
         self.round_due = self.orders.wake(self.orders.now + self.settings.replica_us)
@@ -242,19 +266,35 @@ class Replicas:
         tree = self.interest.tree
         assert tree is not None
         for name in self.store.rows:
-            complete = [
-                max(word.since_us, self.directory.complete_since(word.broker))  # it may have let go of something since
-                for word in self.known.values()
-                if not word.filling
-                and word.broker in tree.parent
-                and any(topic_covers(theirs, name) for theirs in word.topics)
-            ]
-            if complete and name not in self.failed:
-                self.store.filled(name, min(complete))
+            if name not in self.failed and (since_us := self._best(name)) is not None:
+                self.store.filled(name, since_us)
         if self.filling:
-            self.filling = False
-            self.store.answer_for(list(self.store.rows))
+            self.store.answer_for([name for name in self.store.rows if not self._outdone(name)])
+            own = self.store.advertisements.own
+            self.filling = any(name not in own for name in self.store.rows)
+            if self.filling:
+                self.round_due = self.orders.wake(self.orders.now + min(SECOND_US, self.settings.replica_us))
         self._speak()
+
+    def _best(self, name: str) -> Instant | None:
+        """Since when the best of those who answer for all of a class have had everything of it: by their words when
+        this round began and now, since they may have let go of something meanwhile."""
+        tree = self.interest.tree
+        assert tree is not None
+        found = []
+        for word in self.known.values():
+            before = complete_since(word, name)
+            now = self.directory.answers_since(word.broker, name)
+            if before is not None and now is not None and word.broker in tree.parent:
+                found.append(max(before, now))
+        return min(found, default=None)
+
+    def _outdone(self, name: str) -> bool:
+        """Whether somebody who answers for a class has more of it and could not be compared: clients are better off
+        there, for as long as there is hope."""
+        best = self._best(name) if name in self.failed else None
+        hope = self.orders.now - self.begun_at < HOPE_US
+        return hope and best is not None and best < self._has_since(name)
 
     def _drop_task(self) -> None:
         task, self.task = self.task, None
@@ -284,9 +324,7 @@ class Replicas:
         self.surveys[task.number] = lambda fact: self._surveyed(task, fact)
         span = (task.topics, task.since_us, task.until_us, task.width_us)
         self.orders.effects.append(Survey(task.number, *span))
-        if task.store in tree.parent:
-            way = tree.next_hop(self.broker, task.store)
-            self.neighbours.send(way, Compare(self.broker, task.store, task.number, *span))
+        self.passage.send(task.store, Compare(self.broker, task.store, task.number, *span))
 
     def _surveyed(self, task: Task, fact: Surveyed) -> None:
         if self.task is not task or task.number != fact.token:
@@ -298,10 +336,7 @@ class Replicas:
         self._compared(task)
 
     def on_compared(self, peer: BrokerId, frame: Compared) -> None:
-        if not self._on_its_way(peer, frame.store, frame.to):
-            return
-        if frame.to != self.broker:
-            self._pass(frame.to, frame)
+        if not self.passage.arrived(peer, frame.store, frame.to, frame, BETWEEN):
             return
         task = self.task
         if task is None or task.store != frame.store or task.number != frame.number:
@@ -396,16 +431,13 @@ class Replicas:
     # -- for others ------------------------------------------------------------------------------------------------
 
     def on_compare(self, peer: BrokerId, frame: Compare) -> None:
-        if not self._on_its_way(peer, frame.from_broker, frame.store):
-            return
-        if frame.store != self.broker:
-            self._pass(frame.store, frame)
+        if not self.passage.arrived(peer, frame.from_broker, frame.store, frame, BETWEEN):
             return
         problem = "busy" if len(self.surveys) >= SURVEYS_MAX else "" if self.store.rows else "no store here"
         if not problem and (frame.width_us < SLICE_US or frame.until_us - frame.since_us > WIDEST * frame.width_us):
             problem = "too many slices"
         if problem:
-            self._pass(frame.from_broker, Compared(frame.from_broker, self.broker, frame.number, (), problem))
+            self.passage.send(frame.from_broker, Compared(frame.from_broker, self.broker, frame.number, (), problem))
             return
         self.numbers += 1
         version = self.settling.version
@@ -415,7 +447,7 @@ class Replicas:
                 many = "too many slices" if len(fact.slices) > SLICES_MAX else ""
                 slices = () if many else fact.slices
                 answer = Compared(frame.from_broker, self.broker, frame.number, slices, many or fact.problem)
-                self._pass(frame.from_broker, answer)
+                self.passage.send(frame.from_broker, answer)
 
         self.surveys[self.numbers] = tell
         self.orders.effects.append(Survey(self.numbers, frame.topics, frame.since_us, frame.until_us, frame.width_us))
@@ -424,25 +456,6 @@ class Replicas:
         tell = self.surveys.pop(fact.token, None)
         if tell is not None:
             tell(fact)
-
-    def _on_its_way(self, peer: BrokerId, sender: BrokerId, receiver: BrokerId) -> bool:
-        """Bad input 24: it comes from the side of who sent it, and goes on to another."""
-        tree = self.interest.tree
-        assert tree is not None
-        if not self.interest.ready or peer not in self.interest.peers:
-            return False  # it comes late, from another tree
-        if sender not in tree.parent or sender == self.broker or receiver not in tree.parent:
-            return False
-        good = tree.next_hop(self.broker, sender) == peer and receiver not in tree.path(sender, peer)
-        if not good:
-            self.neighbours.reject(peer, f"bad route between the stores of {sender} and {receiver}")
-        return good
-
-    def _pass(self, receiver: BrokerId, frame: Compare | Compared) -> None:
-        tree = self.interest.tree
-        assert tree is not None
-        if self.interest.ready and receiver in tree.parent and receiver != self.broker:
-            self.neighbours.send(tree.next_hop(self.broker, receiver), frame)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -464,9 +477,9 @@ class Replicas:
         if self.round_due is not None and self.round_due <= now:
             self.round_due = None
             if self.task is None:
-                self.begin(full=self.filling or bool(self.failed))
+                self.begin(full=self.filling or self.behind or bool(self.failed))
             else:
-                self.round_due = self.orders.wake(now + self.settings.replica_us)
+                self.round_due = self.orders.wake(now + (CATCH_UP_US if self.behind else self.settings.replica_us))
 
 
 def _complete_since(since_us: int, gaps: tuple[tuple[int, int], ...]) -> int:

@@ -32,7 +32,7 @@ from latecomer.core.table import SELF
 from latecomer.messages.link import Credit, Request, RequestId, Response, ResponseEnd
 from latecomer.model.event import Event
 from latecomer.model.history import NOT_SO_FAR, Outcome, Query, key_of
-from latecomer.model.ids import BrokerId, ClientId, Instant
+from latecomer.model.ids import NUMBER_MAX, BrokerId, ClientId, Instant
 from latecomer.model.record import Kind
 
 PATIENCE_US = 30_000_000
@@ -59,8 +59,8 @@ class Retrieval:
     """Of this broker: what its own clients published."""
     expects: Callable[[str, bool], bool] = field(init=False)
     """Whether somebody who keeps, or kept, some of a topic filter, or all of it, may be about to answer for it."""
-    complete_since: Callable[[BrokerId], Instant] = field(init=False)
-    """From when on a store has everything, as it says itself."""
+    complete_since: Callable[[BrokerId, str], Instant | None] = field(init=False)
+    """From when on a store has everything of a class, as it says itself, if it says that it keeps it."""
     inquiries: dict[int, Inquiry] = field(default_factory=dict)
     parts: dict[RequestId, Inquiry] = field(default_factory=dict)
     overtaking: dict[int, Inquiry] = field(default_factory=dict)
@@ -215,13 +215,19 @@ class Retrieval:
         if inquiry.store or place is None or place == behind:
             return from_us, flaw
         flaw = inquiry.problem or flaw
-        for store in [part.store for part in inquiry.parts if not part.done]:
-            since_us = min(self.complete_since(store), place.published_us + 1)
+        for part in [part for part in inquiry.parts if not part.done]:
+            since_us = min(self._had_since(part), place.published_us + 1)
             if since_us > max(from_us, behind.published_us if behind is not None else 0):
                 from_us = since_us
                 if asked.since_us and not asked.last:
                     flaw = flaw or NOT_SO_FAR
         return from_us, flaw
+
+    def _had_since(self, part: Part) -> Instant:
+        """From when on the store of a part had everything, by its worst word until now. It may have stopped keeping it:
+        then it ends the answers that it has begun, as complete as they were."""
+        now = self.complete_since(part.store, part.topics)
+        return max((since for since in (part.since_us, now) if since is not None), default=NUMBER_MAX)
 
     def _abandon(self, inquiry: Inquiry) -> None:
         """Forget what was asked; stores that are still answering are told so."""
@@ -326,6 +332,8 @@ class Retrieval:
             self._failed(inquiry, f"{frame.store} sends more than it was asked for")
             return
         part.store, part.heard_at = frame.store, self.orders.now
+        if self.complete_since(part.store, part.topics) is not None:
+            part.since_us = self._had_since(part)
         inquiry.attempts = 0
         now, fits = self.orders.now, inquiry.fits
         before = len(part.waiting)

@@ -119,6 +119,8 @@ class Store:
     alive_us: int = 0
     """When the store was last known to be there, before this start."""
     recovered: dict[str, ClassRow] = field(default_factory=dict)
+    retiring: dict[str, ClassRow] = field(default_factory=dict)
+    """Classes that are no longer kept, as they were then, for the answers that had begun."""
     kept: int = 0
     """The newest event of our own clients that the disk knows of."""
     appended: int = 0
@@ -157,12 +159,12 @@ class Store:
         wanted = dict.fromkeys(fact.topics)
         gone = [name for name in self.rows if name not in wanted]
         for name in gone:
-            del self.rows[name]
+            self.retiring[name] = self.rows.pop(name)
             self.orders.writes.append(Drop("store", "", name))
             self._unsubscribe(name)
             self.orders.note(Kind.NOT_KEEPING, filter=name)
         self.advertisements.close(gone)
-        self._end_streams(gone)
+        self._retire(gone)
         for name in wanted:
             if name not in self.rows:
                 self._begin(name)
@@ -188,7 +190,7 @@ class Store:
         §III says nothing of it. A link that is dead and not known to be delays it longest; then the store has all."""
         now, settings = self.orders.now, self.settings
         row = self.recovered.get(name)
-        if row is None:
+        if row is None or row.since_us > self.alive_us:  # it died before its subscription was sure to be known
             row = ClassRow(now + SILENCES * settings.heartbeat_us + settings.hold_us + settings.settle_max_us)
         else:
             row = _closed(row, now)  # whether there is room will be seen anew
@@ -215,9 +217,11 @@ class Store:
         self.orders.writes.append(Put("store", "", name, row))
 
     def _stay_alive(self) -> None:
+        """The moment from which on a class is complete is written down as well, when it has been lived to see."""
         now = self.orders.now
         self.orders.writes.append(Put("meta", "", "store_alive", now))
-        self.alive_due = self.orders.wake(now + ALIVE_US)
+        awaited = [row.since_us for row in self.rows.values() if row.since_us > now]
+        self.alive_due = self.orders.wake(min((now + ALIVE_US, *awaited)))
 
     def woken(self) -> None:
         if self.recovered:  # nobody assigned them: nothing is kept, and what others kept for us came to nothing
@@ -424,7 +428,7 @@ class Store:
 
     def completeness(self, topics: str, query: Query) -> tuple[int, str]:
         """From when on an answer has everything, and what is missing in it, in words."""
-        row = self.rows.get(topics)
+        row = self.rows.get(topics) or self.retiring.get(topics)
         if row is None:
             return query.since_us, ""
         floor = max(row.since_us, self.kept_from_us)
@@ -443,15 +447,22 @@ class Store:
         self.hungry.pop(stream.id, None)
         if stream.looking:
             self.lookups.pop(stream.looking, None)
+        if stream.topics in self.retiring and all(other.topics != stream.topics for other in self.streams.values()):
+            del self.retiring[stream.topics]
 
-    def _end_streams(self, topics: list[str]) -> None:
-        gone = [s for s in (*self.streams.values(), *self.waiting.values()) if s.topics in topics]
-        for stream in gone:
+    def _retire(self, topics: list[str]) -> None:
+        """An answer that has begun goes on to its end: what belongs into it was here when it was asked for, and what
+        is published later comes to who asked by another way. What was waiting for the tree to settle is for others."""
+        for stream in [stream for stream in self.waiting.values() if stream.topics in topics]:
             self._end(stream, f"{self.broker} no longer keeps {stream.topics}"[:PROBLEM_MAX])
+        for name in topics:
+            if all(stream.topics != name for stream in self.streams.values()):
+                self.retiring.pop(name, None)
 
     def tree_lost(self) -> None:
         """Whoever asked will ask again, in another tree."""
         self.streams.clear()
+        self.retiring.clear()
         self.waiting.clear()
         self.hungry.clear()
         self.lookups.clear()

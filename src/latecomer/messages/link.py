@@ -21,6 +21,8 @@ from latecomer.model.ids import NUMBER_MAX, Name, Number
 PROTOCOL = 1
 FRAME_MAX = 16 * 1024 * 1024
 """Bytes in one frame; larger ones are refused before anything is buffered."""
+ERRAND_MAX = 4 * 1024 * 1024
+"""Bytes of what an operator wants of another broker, or is told."""
 Version = str
 """Name of a tree: the digest of the link state it was computed from. Equal names, equal trees."""
 TopicFilter = Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
@@ -283,7 +285,10 @@ class Keeping(msgspec.Struct, frozen=True, tag="keeping", array_like=True):
     topics: tuple[TopicFilter, ...]
     since_us: Number = 0
     filling: bool = False
-    """It does not answer clients yet."""
+    """There is something that it does not answer clients for yet."""
+    classes: tuple[tuple[Number, bool], ...] = ()
+    """The same for each of the topics: since when it has everything of them, and whether they are being filled. Empty:
+    an older broker, which says it of all together."""
 
 
 class Compare(msgspec.Struct, frozen=True, tag="compare", array_like=True):
@@ -305,6 +310,25 @@ class Compared(msgspec.Struct, frozen=True, tag="compared", array_like=True):
     store: Name
     number: Number
     slices: tuple[Slice, ...]
+    problem: str = ""
+
+
+class Errand(msgspec.Struct, frozen=True, tag="errand", array_like=True):
+    """What an operator at one broker wants of another; `from_broker` and `to` are the ends of the way."""
+
+    from_broker: Name
+    to: Name
+    number: Number
+    body: bytes
+
+
+class ErrandAnswer(msgspec.Struct, frozen=True, tag="errand-answer", array_like=True):
+    """What came of it, on its way back; `problem` says why not."""
+
+    from_broker: Name
+    to: Name
+    number: Number
+    body: bytes
     problem: str = ""
 
 
@@ -341,6 +365,8 @@ SessionFrame = (
     | Keeping
     | Compare
     | Compared
+    | Errand
+    | ErrandAnswer
     | Void
 )
 LinkMessage = ConnectionFrame | SessionFrame

@@ -49,10 +49,9 @@ def evidence(demand: Demand, misplaced_max: float = MISPLACED_MAX) -> Evidence:
     rates = [rate for row in demand.rates.values() for rate in row.values() if rate > 0]
     total = math.fsum(rates)
     spread = math.fsum(math.sqrt(rate / total * (1 - rate / total)) for rate in rates) if total else 0.0
-    # The shares themselves are estimates: where few were seen, as many places may have been missed as were seen once.
-    seen = demand.requests or 1
-    unseen = math.sqrt(len(rates) / seen) if demand.requests < 2 * len(rates) else 0.0
-    misplaced = min(1.0, spread / math.sqrt(2 * math.pi * seen) + unseen) if demand.requests else 1.0
-    enough = math.ceil(spread**2 / (2 * math.pi * misplaced_max**2))
-    needed = max(enough, 2 * len(rates), math.ceil(1 / misplaced_max))
+    misplaced = 1.0
+    if demand.requests:
+        # One request says nothing of how requests are spread, though it is all in one place.
+        misplaced = min(1.0, max(spread / math.sqrt(2 * math.pi * demand.requests), 1 / demand.requests))
+    needed = max(math.ceil(spread**2 / (2 * math.pi * misplaced_max**2)), math.ceil(1 / misplaced_max))
     return Evidence(demand.requests, demand.window_s, len(rates), misplaced, needed)

@@ -24,9 +24,12 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import web
 
-from latecomer.model.errors import LatecomerError, SettingsError
+from latecomer.model.errors import FilterError, LatecomerError, SettingsError
 from latecomer.model.ids import BrokerId, ClientId
+from latecomer.model.topics import check_filter
+from latecomer.runtime.errands import Unreachable
 from latecomer.runtime.metrics import CONTENT_TYPE
+from latecomer.runtime.network_views import NetworkView
 from latecomer.runtime.store_views import StoresView
 
 BODY_MAX = 1 << 20
@@ -174,7 +177,16 @@ class Administered(Protocol):
 
     def links(self) -> Sequence[LinkView]: ...
 
-    async def stores(self) -> StoresView: ...
+    async def stores(self, sizes: Sequence[str] = (), broker: BrokerId = "") -> StoresView:
+        """`sizes` are topic filters: how much the broker's own store holds of each. With another broker's name, what
+        that one says."""
+        ...
+
+    def network(self) -> NetworkView: ...
+
+    async def assign(self, topics: tuple[str, ...], plan: str, broker: BrokerId = "") -> StoresView:
+        """Keep these topics from now on, and no others, here or at another broker; what that one then says."""
+        ...
 
     def disconnect(self, client: ClientId, reason: str) -> bool:
         """End a client's connection, telling it the reason; False if there is none."""
@@ -195,6 +207,15 @@ class Administered(Protocol):
 class Disconnect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client: Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
     reason: Annotated[str, msgspec.Meta(max_length=1000)] = "an operator has closed the connection"
+
+
+class Assign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    topics: tuple[str, ...]
+    """Topic filters; none: nothing is kept any more."""
+    plan: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    """Which plan says so; for those who read it."""
+    broker: Annotated[str, msgspec.Meta(max_length=255)] = ""
+    """Another broker, to which it is carried over the links; empty: this one."""
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -263,6 +284,8 @@ class Admin:
                 web.get("/api/v1/retained", self._retained),
                 web.get("/api/v1/links", self._links),
                 web.get("/api/v1/stores", self._stores),
+                web.get("/api/v1/network", self._network),
+                web.post("/api/v1/store", self._assign),
                 web.post("/api/v1/disconnect", self._disconnect),
                 web.post("/api/v1/reload", self._reload),
                 web.post("/api/v1/shutdown", self._shutdown),
@@ -283,7 +306,7 @@ class Admin:
         except web.HTTPException as error:
             return _problem(error)
         except LatecomerError as error:
-            return _json({"problem": str(error)}, status=409)
+            return _json({"problem": str(error)}, status=503 if isinstance(error, Unreachable) else 409)
         except Exception:
             _log.exception("the admin API cannot answer %s %r", request.method, request.path)
             return _json({"problem": "the broker could not answer this; its log says why"}, status=500)
@@ -353,7 +376,20 @@ class Admin:
         return _json(list(self._node.links()))
 
     async def _stores(self, request: web.Request) -> web.Response:
-        return _json(await self._node.stores())
+        sizes = request.query.getall("size", [])
+        for name in sizes:
+            try:
+                check_filter(name)
+            except FilterError as error:
+                raise web.HTTPBadRequest(text=f"size: {error.problem}") from None
+        return _json(await self._node.stores(sizes, request.query.get("broker", "")))
+
+    async def _network(self, request: web.Request) -> web.Response:
+        return _json(self._node.network())
+
+    async def _assign(self, request: web.Request) -> web.Response:
+        command = await _body(request, Assign)
+        return _json(await self._node.assign(command.topics, command.plan, command.broker))
 
     async def _disconnect(self, request: web.Request) -> web.Response:
         command = await _body(request, Disconnect)

@@ -24,12 +24,14 @@ from typing import TYPE_CHECKING, Any
 from latecomer.core.broker import Broker
 from latecomer.core.effects import (
     Append,
+    CarryOut,
     Close,
     Disconnect,
     Effect,
     Lookup,
     Note,
     Persist,
+    Report,
     Send,
     Spread,
     Survey,
@@ -48,6 +50,7 @@ from latecomer.runtime.spin import Spinner
 
 if TYPE_CHECKING:
     from latecomer.runtime.connection import Connection
+    from latecomer.runtime.errands import Errands
     from latecomer.runtime.journal import Journal
     from latecomer.runtime.links import Links
     from latecomer.runtime.store import Keeper
@@ -103,6 +106,7 @@ class Driver:
         self.loop = asyncio.get_running_loop()
         self.connections: dict[int, Connection] = {}
         self.links: Links | None = None
+        self.errands: Errands | None = None
         self.fastpath = FastPath(self)
         self.spinner = Spinner(self.loop, spin_s)
         self.generation = 0
@@ -128,17 +132,35 @@ class Driver:
             Disconnect: self._disconnect,
             Spread: self._spread,
             Note: self._note,
+            CarryOut: self._carry_out,
+            Report: self._report,
         }
+        self._ghosts: TakeBack | None = None
+        """What the store is to take back when there is one."""
         disk.deliver = self.loop.call_soon_threadsafe
         if keeper is not None:
-            keeper.tell, keeper.failed = self.tell, failed
-            self._perform_table |= {Lookup: keeper.lookup, Survey: keeper.survey}
+            self._hire(keeper)
+
+    def _hire(self, keeper: Keeper) -> None:
+        self.keeper = keeper
+        keeper.tell, keeper.failed = self.tell, self.failed
+        self._perform_table |= {Lookup: keeper.lookup, Survey: keeper.survey}
 
     def start(self) -> None:
         self.tell(Started())
         if self.keeper is not None:
             self.tell(StoreAssigned(self.keeper.topics, *self.keeper.reach()))
             self.keeper.start()
+
+    def employ(self, keeper: Keeper) -> None:
+        """A running broker gets a store."""
+        assert self.keeper is None
+        self._hire(keeper)
+        if self._ghosts is not None:
+            ghosts, self._ghosts = self._ghosts, None
+            keeper.append((), ghosts, lambda full: None)  # ahead of everything that is kept from now on
+        self.tell(StoreAssigned(keeper.topics, *keeper.reach()))
+        keeper.start()
 
     def stop(self) -> None:
         if self.keeper is not None:
@@ -241,6 +263,7 @@ class Driver:
     def _keep(self, group: Group) -> None:
         """First what belongs into the store, then the rest."""
         if self.keeper is None or not (group.events or group.ghosts):
+            self._ghosts = group.ghosts or self._ghosts
             self._submit(group)
             return
 
@@ -343,6 +366,14 @@ class Driver:
     def _disconnect(self, effect: Disconnect) -> None:
         if self.links is not None:
             self.links.disconnect(effect.peer, effect.connection, effect.reason)
+
+    def _carry_out(self, effect: CarryOut) -> None:
+        if self.errands is not None:
+            self.errands.carry_out(effect)
+
+    def _report(self, effect: Report) -> None:
+        if self.errands is not None:
+            self.errands.report(effect)
 
     def _spread(self, effect: Spread) -> None:
         odd = self.fastpath.spread(effect.peer, effect.run)

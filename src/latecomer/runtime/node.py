@@ -22,9 +22,11 @@ from latecomer.model.access import OPEN
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.ids import ClientId, Instant
 from latecomer.runtime.admin import Admin
+from latecomer.runtime.assignment import Assigner
 from latecomer.runtime.disk import Disk, Durability
 from latecomer.runtime.door import Door
 from latecomer.runtime.driver import Driver
+from latecomer.runtime.errands import Errands
 from latecomer.runtime.journal import Journal
 from latecomer.runtime.links import Links
 from latecomer.runtime.metrics import Counters
@@ -134,11 +136,7 @@ class Node:
                 seconds_max=log_settings.segment_s,
                 keep=Keep(segments=log_settings.keep_segments),
             )
-        self.keeper: Keeper | None = None
-        if settings.store.topics:
-            from latecomer.runtime.store import open_keeper  # a broker without a store does without the engine
-
-            self.keeper = open_keeper(settings, self.clock)
+        self.assigner = Assigner(settings, self.clock)
         core_settings = settings.core_settings()
         core_settings.check()
         self.core = Broker(
@@ -163,15 +161,23 @@ class Node:
             settings.broker.spin_us / 1_000_000,
             self.keeper,
         )
+        self.assigner.driver = self.driver
         self.core.routes.cleared = self.driver.changed
         self.door = Door(self.driver, self.gate, settings.limits, connections_max(settings.limits.connections))
         self.links = Links(self.driver, settings.link, link_secret(settings.link), link_tls(settings.link))
         self.driver.links = self.links
         self.views = Views(self)
+        self.errands = Errands(self.driver, self.views.carry_out, open=settings.store.remote)
+        self.driver.errands = self.errands
         self.admin = Admin(self.views, admin_token(settings), settings.admin.hosts, settings.admin.origins)
         self.servers: list[asyncio.Server] = []
         self.addresses: list[str] = []
         self._reloading: asyncio.TimerHandle | None = None
+
+    @property
+    def keeper(self) -> Keeper | None:
+        """The store, if there is one."""
+        return self.assigner.keeper
 
     # -- life --------------------------------------------------------------------------------------------------------
 
@@ -220,6 +226,8 @@ class Node:
             connection.transport.close()
         await asyncio.sleep(0.05)
         await self.links.stop()
+        self.assigner.driver = None
+        self.errands.stop()
         self.driver.stop()
         if self.failure is None:
             loop = asyncio.get_running_loop()

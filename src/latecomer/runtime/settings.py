@@ -296,6 +296,8 @@ class StoreSection(Section, frozen=True):
     """Where; left out: `store` in the data directory."""
     hot: Duration = "1d"
     """With `cold`: what is older moves there."""
+    remote: bool = True
+    """Whether operators at other brokers of the network may decide what is kept here, as `latecomer apply` does."""
     cold: str | None = None
     """Where old events become Parquet files that stay as long as you like and are searched too: a directory, or the
     address of an object store as `s3://bucket/events`. Left out: they do not."""

@@ -5,7 +5,7 @@ A key in an error may say which of several tables is meant, as `listeners[1].por
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from latecomer.model.errors import FilterError, SettingsError
 from latecomer.model.topics import check_filter
@@ -161,18 +161,25 @@ def _core(settings: Settings) -> None:
         raise SettingsError("limits.packet_bytes", "must not be larger than core.event_max: a packet becomes one event")
 
 
+def check_store_topics(topics: Sequence[str], key: str) -> None:
+    """Whether a store can keep these topic filters; `key` is where they stand."""
+    seen: dict[str, None] = {}
+    for position, name in enumerate(topics):
+        place = f"{key}[{position}]"
+        try:
+            check_filter(name)
+        except FilterError as error:
+            raise SettingsError(place, error.problem) from None
+        if name[0] == "$":
+            raise SettingsError(place, f"{quoted(name)}: what begins with '$' is not published, and cannot be kept")
+        if name in seen:
+            raise SettingsError(place, f"{quoted(name)} is named twice")
+        seen[name] = None
+
+
 def _store(settings: Settings) -> None:
     store = settings.store
-    for position, topics in enumerate(store.topics):
-        key = f"store.topics[{position}]"
-        try:
-            check_filter(topics)
-        except FilterError as error:
-            raise SettingsError(key, error.problem) from None
-        if topics[0] == "$":
-            raise SettingsError(key, f"{quoted(topics)}: what begins with '$' is not published, and cannot be kept")
-        if topics in store.topics[:position]:
-            raise SettingsError(key, f"{quoted(topics)} is named twice")
+    check_store_topics(store.topics, "store.topics")
     amounts: dict[str, tuple[str | float | None, Callable[[str | float], int]]] = {
         "keep": (store.keep, duration_us),
         "hot": (store.hot, duration_us),

@@ -71,7 +71,7 @@ class Kept(Protocol):
 
     def scrub(self) -> int: ...
 
-    def status(self) -> StoreStatus: ...
+    def status(self, topics: str | None = None) -> StoreStatus: ...
 
     def close(self) -> None: ...
 
@@ -176,6 +176,14 @@ class Keeper:
         """What the store holds now."""
         self.status = await self._loop.run_in_executor(self._reader, self.engine.status)
         return self.status
+
+    async def sizes(self, topics: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """Of each topic filter, how many events are on the disk, and their bytes."""
+        found = {}
+        for name in topics:
+            part = await self._loop.run_in_executor(self._reader, self.engine.status, name)
+            found[name] = (part.events, part.bytes)
+        return found
 
     def stop(self) -> None:
         """Nothing more is told; `close` may follow."""
@@ -309,8 +317,13 @@ class Keeper:
         self._timers[name] = self._loop.call_later(seconds, call)
 
 
-def open_keeper(settings: Settings, clock: Callable[[], Instant]) -> Keeper:
+def open_keeper(settings: Settings, topics: Sequence[str], clock: Callable[[], Instant]) -> Keeper:
     """The store that the settings ask for, with what is in it. Raises a `SettingsError` about a key of `store`."""
+    return Keeper(open_engine(settings), topics, clock)
+
+
+def open_engine(settings: Settings) -> Engine:
+    """Blocks."""
     store = settings.store
     directory = private_directory(settings.store_directory, "store.directory")
     wanted = EngineSettings(
@@ -323,12 +336,11 @@ def open_keeper(settings: Settings, clock: Callable[[], Instant]) -> Keeper:
         writer=settings.broker.id,
     )
     try:
-        engine = Engine.open(directory, wanted, durability=settings.broker.durability)
+        return Engine.open(directory, wanted, durability=settings.broker.durability)
     except SettingsError as error:
         raise error.at("store.directory") from None
     except ColdError as error:
         raise SettingsError("store.cold", str(error)) from None
-    return Keeper(engine, store.topics, clock)
 
 
 def usual_reserve(directory: Path) -> int:

@@ -25,6 +25,8 @@ class ClassView(msgspec.Struct, frozen=True):
     """Stretches of which something may be missing; an end of 0: it goes on."""
     answering: bool = False
     """False: it is being filled from other stores, and does not answer clients."""
+    complete_since_us: int = 0
+    """From then on nothing of it is missing; 0: something is, up to now."""
 
 
 class StoreView(msgspec.Struct, frozen=True):
@@ -54,6 +56,8 @@ class StoreView(msgspec.Struct, frozen=True):
     events_sent: int = 0
     streams: int = 0
     """Answers under way."""
+    plan: str = ""
+    """By which plan the topics were assigned, if by one."""
 
 
 class OtherStoreView(msgspec.Struct, frozen=True):
@@ -79,26 +83,38 @@ class StoresView(msgspec.Struct, frozen=True):
     store: StoreView | None
     others: tuple[OtherStoreView, ...]
     table: tuple[WayView, ...]
+    room_bytes: int = 0
+    """What a store here may still take in."""
+    sizes: dict[str, tuple[int, int]] = {}
+    """Events on the disk and their bytes, of the topic filters that were asked about."""
 
 
-def stores_view(core: Broker, keeper: Keeper | None) -> StoresView:
+def stores_view(
+    core: Broker, keeper: Keeper | None, plan: str, room_bytes: int, sizes: dict[str, tuple[int, int]]
+) -> StoresView:
     """Everything known here; the sizes are those that the keeper saw last."""
     words = core.history.directory.words.values()
     others = tuple(
-        OtherStoreView(word.broker, word.topics, _ended(word.since_us), word.filling) for word in words if word.topics
+        OtherStoreView(word.broker, word.topics, ended(word.since_us), word.filling) for word in words if word.topics
     )
     table = tuple(
         WayView(topics, entry.hops, tuple(core.id if way == SELF else way for way in entry.ways))
         for topics, entry in sorted(core.advertisements.table.items())
     )
-    return StoresView(core.id, None if keeper is None else _own(core, keeper), others, table)
+    return StoresView(core.id, None if keeper is None else _own(core, keeper, plan), others, table, room_bytes, sizes)
 
 
-def _own(core: Broker, keeper: Keeper) -> StoreView:
+def _own(core: Broker, keeper: Keeper, plan: str) -> StoreView:
     store, status = core.history.store, keeper.status
     kept_from_us = max(status.kept_from_us, store.kept_from_us)
     classes = tuple(
-        ClassView(topics, row.since_us, row.gaps, topics in core.advertisements.own)
+        ClassView(
+            topics,
+            row.since_us,
+            row.gaps,
+            topics in core.advertisements.own,
+            _class_since(row.since_us, row.gaps, kept_from_us),
+        )
         for topics, row in store.rows.items()
     )
     counted = counters_of(core, keeper)
@@ -120,6 +136,7 @@ def _own(core: Broker, keeper: Keeper) -> StoreView:
         counted.hops / counted.requests if counted.requests else 0.0,
         counted.replayed,
         len(store.streams) + len(store.waiting),
+        plan,
     )
 
 
@@ -131,16 +148,17 @@ def counters_of(core: Broker, keeper: Keeper) -> StoreCounters:
 
 def complete_since(classes: tuple[ClassView, ...], kept_from_us: Instant) -> Instant:
     """From when on nothing of any class is missing; 0: a gap goes on."""
-    since = kept_from_us
-    for each in classes:
-        since = max(since, each.since_us)
-        for _, end_us in each.gaps:
-            if not end_us:
-                return 0
-            since = max(since, end_us)
-    return since
+    since = [_class_since(each.since_us, each.gaps, kept_from_us) for each in classes]
+    return 0 if 0 in since else max(since, default=kept_from_us)
 
 
-def _ended(since_us: Instant) -> Instant:
+def _class_since(since_us: Instant, gaps: tuple[tuple[int, int], ...], kept_from_us: Instant) -> Instant:
+    """The same of one class."""
+    if any(not end_us for _, end_us in gaps):
+        return 0
+    return max(since_us, kept_from_us, *(end_us for _, end_us in gaps))
+
+
+def ended(since_us: Instant) -> Instant:
     """A store whose gap goes on says that it is complete from the end of time on."""
     return since_us if since_us < 2**60 else 0

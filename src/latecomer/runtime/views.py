@@ -9,7 +9,7 @@ from latecomer import __version__
 from latecomer.core.inputs import MqttFailed
 from latecomer.core.session.state import Session
 from latecomer.messages.mqtt import V5, Reason
-from latecomer.model.ids import ClientId
+from latecomer.model.ids import BrokerId, ClientId
 from latecomer.runtime.admin import (
     ClientView,
     Health,
@@ -21,7 +21,9 @@ from latecomer.runtime.admin import (
     TreeView,
     page_of,
 )
+from latecomer.runtime.errands import Wish
 from latecomer.runtime.metrics import render
+from latecomer.runtime.network_views import NetworkView, network_view
 from latecomer.runtime.store_views import StoresView, counters_of, stores_view
 
 if TYPE_CHECKING:
@@ -187,10 +189,29 @@ class Views:
             )
         return views
 
-    async def stores(self) -> StoresView:
-        if self.node.keeper is not None:
-            await self.node.keeper.refresh()
-        return stores_view(self.core, self.node.keeper)
+    async def stores(self, sizes: Sequence[str] = (), broker: BrokerId = "") -> StoresView:
+        return await self._of(broker, Wish(sizes=tuple(sizes)))
+
+    async def assign(self, topics: tuple[str, ...], plan: str, broker: BrokerId = "") -> StoresView:
+        return await self._of(broker, Wish(topics, plan))
+
+    async def _of(self, broker: BrokerId, wish: Wish) -> StoresView:
+        """Here, or at another broker."""
+        return await (self.node.errands.ask(broker, wish) if broker not in ("", self.core.id) else self.carry_out(wish))
+
+    async def carry_out(self, wish: Wish) -> StoresView:
+        """What an operator wants of this broker's store."""
+        if wish.topics is not None:
+            await self.node.assigner.assign(wish.topics, wish.plan)
+        keeper, assigner = self.node.keeper, self.node.assigner
+        counted = {}
+        if keeper is not None:
+            await keeper.refresh()
+            counted = await keeper.sizes(wish.sizes)
+        return stores_view(self.core, keeper, assigner.plan, assigner.room(), counted)
+
+    def network(self) -> NetworkView:
+        return network_view(self.core)
 
     def disconnect(self, client: ClientId, reason: str) -> bool:
         session = self.core.sessions.by_client.get(client)

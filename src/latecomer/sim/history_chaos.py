@@ -31,6 +31,7 @@ from latecomer.sim.history_checkers import (
     nearest,
 )
 from latecomer.sim.history_ledger import HistoryLedger, PastWish, Stretch
+from latecomer.sim.history_moves import Moves
 from latecomer.sim.mqtt_checkers import MqttTables
 from latecomer.sim.mqtt_clients import MqttClient, MqttClients, Publication
 from latecomer.sim.mqtt_faults import ClientFaults
@@ -59,6 +60,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 STORE_FAULTS = ("store dies", "store is lost", "store is torn", "store is trimmed", "eclipse", "eclipse", "interrupt")
 ROOM = 1000
 """An origin with less has no room for what stores are owed while they are away."""
+MOVING = 3
+"""In every so many lives, topic classes move from store to store as a plan wants it."""
 PLAIN = "p"
 """Clients that speak the core's plain interface."""
 
@@ -95,7 +98,9 @@ class HistoryChaos(ClientFaults):
         self.plain = SimClients(self.world, [])
         self.tables.clients = self.plain
         self.questions = Questions(self.world, self.ledger.violate)
-        self.world.observers += [self.ledger, self.clients]
+        self.moves = Moves(self.world, Random(f"{seed} moves"), self._assign, self.ledger.violate)
+        self._movable = seed % MOVING == 1
+        self.world.observers += [self.ledger, self.clients, self.moves]
         if transcript is not None:
             self.world.observers.append(transcript)
         self.brokers = list(topology.ids())
@@ -177,6 +182,9 @@ class HistoryChaos(ClientFaults):
             kinds.append(random.choice(STORE_FAULTS))
         for _ in range(random.choice((0, 1, 2, 4, 8))):
             world.at(world.now + random.randrange(span), self._fault, random.choice(kinds))
+        if self._movable:
+            for _ in range(random.randint(1, 3)):
+                world.at(world.now + random.randrange(span), self.moves.begin)
         world.run(world.now + span)
 
     def _settle(self) -> None:
@@ -197,6 +205,7 @@ class HistoryChaos(ClientFaults):
         check_advertisements(self.world, violate)
         check_remains(self.world, violate)
         ledger.judge()
+        self.moves.judge()
         self.questions.judge()
         end = self.world.now + REPLICAS_US
         while (unequal := differences(self.world)) and self.world.now < end:
@@ -360,6 +369,7 @@ class HistoryChaos(ClientFaults):
 
     def _assign(self, broker: BrokerId, topics: tuple[str, ...]) -> None:
         self._say(f"{broker} shall keep {', '.join(topics) or 'nothing'}")
+        self.moves.assigned(broker, topics)
         self.world.assign(broker, topics)
 
     def _keeper(self) -> BrokerId | None:

@@ -86,6 +86,13 @@ class Run:
     def play(self) -> Result:
         """Everything the scenario says, from start to verdict."""
         self.begin()
+        self.set_going()
+        self.advance(self.scenario.duration)
+        self.heal()
+        return self.result()
+
+    def set_going(self) -> None:
+        """From now on everything happens when the scenario says so."""
         scenario, world = self.scenario, self.world
         for drawn in self._drawn:
             drawn.begin(world, scenario.duration, self.publish)
@@ -101,9 +108,6 @@ class Run:
             world.at(self.zero + step.at, self.do, step)
         for fault in scenario.fault:
             world.at(self.zero + fault.at, self.strike, fault)
-        self.advance(scenario.duration)
-        self.heal()
-        return self.result()
 
     def begin(self) -> None:
         """Start the brokers, let clients join, and wait until everybody knows everything."""

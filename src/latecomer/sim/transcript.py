@@ -25,6 +25,8 @@ from latecomer.messages.link import (
     Confirm,
     Credit,
     Done,
+    Errand,
+    ErrandAnswer,
     Hello,
     Keeping,
     LinkMessage,
@@ -198,6 +200,11 @@ def _keeping(m: Keeping) -> str:
     return f"keeping of {m.broker}{' (filling)' if m.filling else ''}: {', '.join(m.topics)}"
 
 
+def _errand_answer(m: ErrandAnswer) -> str:
+    answer = f"errand-answer of {m.from_broker} for {m.to}"
+    return f"{answer}: {m.problem}" if m.problem else answer
+
+
 def _compared(m: Compared) -> str:
     found = f"compared with {m.store} for {m.to}, {_count(len(m.slices), 'slice')}"
     return f"{found}: {m.problem}" if m.problem else found
@@ -235,6 +242,8 @@ _MESSAGES: dict[type, Callable[[Any], str]] = {
     Keeping: _keeping,
     Compare: lambda m: f"compare {m.topics} with {m.store} for {m.from_broker}",
     Compared: _compared,
+    Errand: lambda m: f"errand of {m.from_broker} to {m.to}",
+    ErrandAnswer: _errand_answer,
     Void: lambda m: "void",
     Done: lambda m: f"done {m.origin}.{m.epoch}: {' '.join(map(str, m.seqs))}",
 }

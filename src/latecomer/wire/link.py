@@ -22,10 +22,13 @@ from typing import Any
 import msgspec
 
 from latecomer.messages.link import (
+    ERRAND_MAX,
     FRAME_MAX,
     Advertise,
     Compare,
     Compared,
+    Errand,
+    ErrandAnswer,
     Keeping,
     LinkMessage,
     Publication,
@@ -252,6 +255,9 @@ def _check_problem(problem: str) -> None:
 def _check_keeping(message: Keeping) -> None:
     if len(message.topics) > TOPICS_MAX:
         raise ProtocolError(f"a store keeps at most {TOPICS_MAX} topic classes, not {len(message.topics)}")
+    if message.classes and len(message.classes) != len(message.topics):
+        told = f"{len(message.topics)} topic classes and {len(message.classes)} words about them"
+        raise ProtocolError(f"a store says one word about each topic class, not {told}")
     for topics in message.topics:
         check_filter(topics)
 
@@ -264,6 +270,13 @@ def _check_compared(message: Compared) -> None:
     if len(message.slices) > SLICES_MAX:
         raise ProtocolError(f"stores compare at most {SLICES_MAX} slices at once, not {len(message.slices)}")
     _check_problem(message.problem)
+
+
+def _check_errand(message: Errand | ErrandAnswer) -> None:
+    if len(message.body) > ERRAND_MAX:
+        raise ProtocolError(f"an errand has at most {ERRAND_MAX} bytes, not {len(message.body)}")
+    if isinstance(message, ErrandAnswer):
+        _check_problem(message.problem)
 
 
 _CHECKS: dict[type, Callable[[Any], None]] = {
@@ -282,5 +295,7 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     Keeping: _check_keeping,
     Compare: _check_compare,
     Compared: _check_compared,
+    Errand: _check_errand,
+    ErrandAnswer: _check_errand,
 }
 """What the types of the fields do not say."""

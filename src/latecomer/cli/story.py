@@ -1,4 +1,4 @@
-"""`latecomer demo`: a network of six brokers, and the story of what happened in it.
+"""`latecomer story`: six simulated brokers, and the story of what happened to them.
 
 The scenario is played as any other. What is told comes from the messages and records of the run: should the network
 behave differently, so would the story.
@@ -15,7 +15,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from latecomer.cli.demo_live import perform
 from latecomer.cli.summary import outcome
 from latecomer.messages.link import Publication, Subscribe, Unsubscribe
 from latecomer.model.filters import Filter, filter_covers, parse_filter
@@ -31,15 +30,11 @@ from latecomer.sim.transcript import attributes_text
 WIDTH = 100
 
 
-def demo() -> None:
-    """A network of six brokers, and the story of what happened in it."""
-    text = files("latecomer.sim").joinpath("scenarios", "demo.toml").read_text(encoding="utf-8")
-    story = Story(loads(text, "demo.toml", Path()))
-    result = story.tell()
-    if not result.good:
+def story() -> None:
+    """Six simulated brokers, and the story of how they find, lose and find each other again."""
+    text = files("latecomer.sim").joinpath("scenarios", "story.toml").read_text(encoding="utf-8")
+    if not Story(loads(text, "story.toml", Path())).tell().good:
         raise typer.Exit(1)
-    story.heading("And now on real sockets")
-    perform(story.say)
 
 
 class Story:

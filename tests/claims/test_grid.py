@@ -81,12 +81,6 @@ def test_what_other_code_measured_does_not_count(tmp_path: Path) -> None:
 SMALL = [Placing(brokers=12, stores=stores, capacity=5) for stores in range(2, 12)]
 
 
-def test_processes_measure_what_one_would(tmp_path: Path) -> None:
-    alone = measure(SMALL[:3], 3)
-    together = measure(SMALL[:3], 3, tmp_path / "file.jsonl", jobs=2)
-    assert together.rows == alone.rows
-
-
 KILLED = """
 import sys
 from pathlib import Path

@@ -44,6 +44,7 @@ def test_a_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["S99"], "claim: there is no 'S99'; choose from storing, planning"),
         (["--seeds", "1"], "--seeds: must be at least 2"),
         (["--jobs", "-1"], "--jobs: must not be negative"),
+        (["--jobs", "2", "--master", "spark://here:7077"], "--jobs: spark://here:7077 has the cores it has"),
         (["--quick", "--docs", "pages"], "--docs: pages are made of full figures"),
         (["storing", "S1", "--docs", "pages"], "--docs: a page has all claims of a paper: say planning"),
     ],

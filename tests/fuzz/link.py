@@ -30,6 +30,8 @@ from latecomer.messages.link import (
     Confirm,
     Credit,
     Done,
+    Errand,
+    ErrandAnswer,
     Hello,
     Keeping,
     LinkMessage,
@@ -99,8 +101,11 @@ EXAMPLES: tuple[LinkMessage, ...] = (
     ResponseEnd(ID, ("b4",), "b2", 2, 5, "the store has let go of what is older", False),
     Credit(ID, "b2", 8),
     Keeping("b2", 1, 3, ("a/#", "b/+/c"), 5, True),
+    Keeping("b2", 1, 4, ("a/#", "b/+/c"), 5, True, ((3, False), (5, True))),
     Compare("b2", "b5", 1, "a/#", 0, 70_000, 1000),
     Compared("b2", "b5", 1, (Slice(0, 2, 2**40), Slice(1000, 1, 7)), "busy"),
+    Errand("b2", "b5", 1, b'{"topics":["a/#"]}'),
+    ErrandAnswer("b5", "b2", 1, b"{}", "no"),
     Void(),
 )
 NAMES = tuple(msgspec.msgpack.decode(msgspec.msgpack.encode(example))[0] for example in EXAMPLES)

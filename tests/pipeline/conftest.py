@@ -7,12 +7,16 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer.pipeline.session import SparkSettings, session
+from latecomer.pipeline.session import QUICK, SparkSettings, session
 
 SETTINGS = SparkSettings(
     "local[2]",
     "1g",
-    {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"},
+    {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.driver.extraJavaOptions": QUICK,
+    },
 )
 
 

@@ -485,9 +485,9 @@ def test_ctrl_c_ends_with_a_sentence_and_leaves_no_file(tmp_path: Path) -> None:
         "import sys, latecomer.cli.plan_work as work\n"
         "from latecomer.cli.main import main\n"
         "first = work.make_plan\n"
-        "def telling(order, algorithm, told):\n"
+        "def telling(*given):\n"
         "    print('begun', flush=True)\n"
-        "    return first(order, algorithm, told)\n"
+        "    return first(*given)\n"
         "work.make_plan = telling\n"
         "main()\n"
     )

@@ -8,7 +8,7 @@ import resource
 import string
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -324,7 +324,12 @@ def test_two_writers_that_think_they_are_the_same_broker(tmp_path: Path) -> None
 def test_two_writers_at_the_same_time(tmp_path: Path) -> None:
     """While one is still writing, the other takes the next number."""
     one, two = Files(tmp_path, "b1", 7), Files(tmp_path, "b1", 7)
-    one.write(5, lambda file: (file.write(b"one"), two.write(5, lambda other: other.write(b"two"))))
+
+    def fill(file: BinaryIO) -> None:
+        file.write(b"one")
+        two.write(5, lambda other: other.write(b"two"))
+
+    one.write(5, fill)
     assert [(tmp_path / name).read_bytes() for name in names(tmp_path)] == [b"one", b"two"]
 
 

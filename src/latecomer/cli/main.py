@@ -45,7 +45,14 @@ Verb = Callable[..., None] | typer.Typer | Later
 
 VERBS: list[tuple[str, Verb]] = [
     ("broker", Later("latecomer.cli.broker", "broker", "Start a broker that any MQTT client can use.")),
-    ("demo", Later("latecomer.cli.demo", "demo", "A network of six brokers, and the story of what happened in it.")),
+    (
+        "demo",
+        Later(
+            "latecomer.cli.demo",
+            "demo",
+            "A live network: traffic, its log on Spark, a plan, the plan applied, and what that brought.",
+        ),
+    ),
     ("pub", Later("latecomer.cli.pub", "pub", "Publish a message, a file, or every line of standard input.")),
     ("sub", Later("latecomer.cli.sub", "sub", "Subscribe, and print one line per message.")),
     (
@@ -68,6 +75,14 @@ VERBS: list[tuple[str, Verb]] = [
     ("up", Later("latecomer.cli.up", "up", "Start a network of brokers here, and keep it running until Ctrl-C.")),
     ("user", Later("latecomer.cli.user", "user", "Add, remove and list the users of a broker.")),
     (
+        "analyze",
+        Later(
+            "latecomer.cli.analyze",
+            "analyze",
+            "Turn a network's event log into tables and a report: demand, popularity, distances, churn, movement.",
+        ),
+    ),
+    (
         "plan",
         Later(
             "latecomer.cli.plan",
@@ -81,6 +96,58 @@ VERBS: list[tuple[str, Verb]] = [
             "latecomer.cli.replan",
             "replan",
             "Say what a plan is still worth under new demand, what a better one gains, and what getting there costs.",
+        ),
+    ),
+    (
+        "apply",
+        Later(
+            "latecomer.cli.apply",
+            "apply",
+            "Bring a running network to a plan: fill stores, let them answer, and only then withdraw the old ones.",
+        ),
+    ),
+    (
+        "verify",
+        Later(
+            "latecomer.cli.verify",
+            "verify",
+            "Compare how far requests went since a plan was applied with what it predicted; exit 1 if that differs.",
+        ),
+    ),
+    (
+        "watch",
+        Later(
+            "latecomer.cli.watch",
+            "watch",
+            "Keep demand current while a network writes its log, and say when a plan should be made anew.",
+        ),
+    ),
+    (
+        "story",
+        Later(
+            "latecomer.cli.story",
+            "story",
+            "Six simulated brokers, and the story of how they find, lose and find each other again.",
+        ),
+    ),
+    (
+        "checkins",
+        Later(
+            "latecomer.cli.checkins",
+            "checkins",
+            "Turn check-ins into cells, visits, linger times, repeats, subscriptions and movement, and count them.",
+        ),
+    ),
+    (
+        "synth",
+        Later("latecomer.cli.synth", "synth", "Make up check-ins that are like real ones, as many as are wanted."),
+    ),
+    (
+        "movement",
+        Later(
+            "latecomer.cli.movement",
+            "movement",
+            "Learn where clients turn up next, test it on weeks that it has not seen, and export it for brokers.",
         ),
     ),
     ("simulate", Later("latecomer.cli.simulate", "simulate", "Run a network of brokers in virtual time.")),

@@ -4,81 +4,96 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from latecomer.cli.plan_files import placed, read_demand_file, read_limits, read_network_words, write_text
+from latecomer.cli.log_options import ClassesFile, Depth, Since, Until
+from latecomer.cli.plan_files import LIVE, placed, read_demand_file, read_limits, read_network_words, write_text
+from latecomer.cli.plan_log import LogOrder, measured
+from latecomer.cli.plan_options import (
+    Capacity,
+    FromLog,
+    Json,
+    LimitsFile,
+    LiveNetwork,
+    MinReplicas,
+    Misplaced,
+    NetworkWords,
+    Out,
+    Plot,
+    SomeDemandFile,
+    Stores,
+    SurviveLoss,
+    TokenFile,
+)
+from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened
+from latecomer.model.demand import Demand
 from latecomer.model.errors import SettingsError
+from latecomer.model.evidence import MISPLACED_MAX
 from latecomer.model.plan import Distance, write_plan
 from latecomer.model.toml_text import choose
+from latecomer.model.topology import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PICTURES = (".svg", ".png", ".pdf")
 EXTRA = ("numpy", "numba", "scipy", "highspy", "matplotlib")
 
-NETWORK_HELP = (
-    "zoo.jsonl:Abilene, net.graphml, network.toml, or a rule as in a scenario: "
-    "tree:15,3, ring:8, random:brokers=30,extra_links=10,seed=4."
-)
-Network = Annotated[str, typer.Option(metavar="NETWORK", help=NETWORK_HELP)]
-DemandFile = Annotated[
-    Path, typer.Option(metavar="FILE", help="Who asks for what and how often: JSON, or CSV topic,broker,rate.")
-]
-Out = Annotated[Path | None, typer.Option(metavar="PLAN.json", help="Write the plan there.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the plan as JSON, and nothing else.")]
-Plot = Annotated[Path | None, typer.Option(metavar="PICTURE", help="Draw the network with it: .svg, .png or .pdf.")]
-
 
 def plan(
-    topology: Network,
-    demand: DemandFile,
-    stores: Annotated[
-        int | None, typer.Option(metavar="M", help="How many stores; else as few as hold everything.")
-    ] = None,
-    capacity: Annotated[
-        str | None, typer.Option(metavar="L", help="Of each store: topics, as in 5, or bytes, as in 20GB.")
-    ] = None,
-    min_replicas: Annotated[
-        int | None, typer.Option(metavar="K", help="Of the lightest topic; else all room is shared by weight.")
-    ] = None,
+    topology: NetworkWords = None,
+    demand: SomeDemandFile = None,
+    network: LiveNetwork = None,
+    token_file: TokenFile = None,
+    from_log: FromLog = None,
+    classes: ClassesFile = None,
+    depth: Depth = None,
+    since: Since = "",
+    until: Until = "",
+    misplaced: Misplaced = MISPLACED_MAX,
+    stores: Stores = None,
+    capacity: Capacity = None,
+    min_replicas: MinReplicas = None,
     algorithm: Annotated[str, typer.Option(help="best, refine, wrr, seq, grd_opt, rnd.")] = "best",
     distance: Annotated[Distance, typer.Option(help="What is to be short.")] = "hops",
-    limits: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="TOML or JSON: sizes, rates, domains, pins; see docs/reference/plan-file.md."
-        ),
-    ] = None,
-    survive_loss: Annotated[
-        bool, typer.Option("--survive-loss", help="The plan that is best after the loss of any one store.")
-    ] = False,
+    limits: LimitsFile = None,
+    survive_loss: SurviveLoss = False,
     out: Out = None,
     plot: Plot = None,
     json: Json = False,
+    master: Master = MASTER,
+    memory: Memory = MEMORY,
+    conf: Conf = None,
 ) -> None:
     """Plan where stores go and which topics each keeps, and say how far that is from the best possible."""
     check_picture(plot)
     options = {"stores": stores, "capacity": capacity, "min_replicas": min_replicas, "survive_loss": survive_loss}
     wishes = read_limits(limits, options)
-    asked, network = read_demand_file(demand), read_network_words(topology)
+    words, place = _network(topology, network, token_file)
     with libraries():
+        from latecomer.cli.plan_votes import votes_from
         from latecomer.cli.plan_work import Order, known_algorithms, make_plan
         from latecomer.planner.explain import store_rows, topic_rows
     check_algorithm(algorithm, known_algorithms(), "--algorithm")
+    votes = votes_from(master, memory, conf)
     with progress() as told:
+        log = LogOrder(from_log, classes, depth, since, until, misplaced) if from_log is not None else None
+        asked = _demand(demand, log, lambda: opened(master, memory, conf), told)
         try:
-            work = make_plan(Order(topology, network, asked, wishes, distance), algorithm, told)
+            work = make_plan(Order(words, place, asked, wishes, distance), algorithm, told, votes)
         except SettingsError as error:
-            raise placed(error, demand, limits, options) from None
+            raise placed(error, demand or from_log, limits, options) from None
         if plot is not None:
             told("picture")
             with libraries():
                 from latecomer.cli.plan_plot import draw
-            draw(plot, network, work.plan, work.problem, work.placement)
+            draw(plot, place, work.plan, work.problem, work.placement)
     if out is not None:
         write_text(out, "--out", write_plan(work.plan))
     if json:
@@ -90,6 +105,31 @@ def plan(
     console = Console()
     print_plan(console, work.plan, work.problem, work.placement, rows)
     tell_written(console, out, plot)
+
+
+def _network(topology: str | None, network: str | None, token_file: Path | None) -> tuple[str, Topology]:
+    """How the network was named, and what it is."""
+    if topology is not None and network is None:
+        return topology, read_network_words(topology)
+    if network is None or topology is not None:
+        raise SettingsError("--topology", "name the network: either --topology, or --network for one that runs")
+    words = f"{LIVE}{network}"
+    return words, read_network_words(words, token_file)
+
+
+def _demand(
+    demand: Path | None,
+    log: LogOrder | None,
+    spark: Callable[[], AbstractContextManager[SparkSession]],
+    told: Callable[[str], None],
+) -> Demand:
+    """From a file, or measured."""
+    if demand is not None and log is None:
+        return read_demand_file(demand)
+    if log is None or demand is not None:
+        raise SettingsError("--demand", "say who asks for what: either --demand, or --from-log to measure it")
+    told("demand")
+    return measured(log, spark)
 
 
 def check_algorithm(name: str, known: Sequence[str], key: str, source: str | None = None) -> None:

@@ -22,6 +22,7 @@ from latecomer.sim.topologies import FromFile, Given
 from latecomer.sim.topologies import Network as Rule
 
 TOPOLOGY = "--topology"
+LIVE = "live:"
 SUFFIXES = (".jsonl", ".graphml", ".toml")
 RULES = {str(rule.__struct_config__.tag): rule for rule in get_args(Rule) if rule not in (FromFile, Given)}
 """Networks made by rule, the same that a scenario can ask for."""
@@ -39,8 +40,13 @@ _OPTIONS |= {"min_replicas": "--min-replicas", "survive_loss": "--survive-loss"}
 # --- networks ---
 
 
-def read_network_words(words: str) -> Topology:
-    """A network as it is named on a command line: `zoo.jsonl:Abilene`, `net.graphml`, `network.toml` or `tree:15,3`."""
+def read_network_words(words: str, token_file: Path | None = None) -> Topology:
+    """A network as it is named on a command line: `zoo.jsonl:Abilene`, `net.graphml`, `network.toml` or `tree:15,3`;
+    `live:URL` is the tree on which the requests of a running network travel."""
+    if words.startswith(LIVE):
+        from latecomer.cli.live_network import read_live
+
+        return _plannable(read_live(words.removeprefix(LIVE), token_file).topology)
     file, name = _file_and_name(words)
     kind, _, values = words.partition(":")
     if file is not None:
@@ -237,7 +243,7 @@ def _size(key: str, written: str) -> int:
         raise SettingsError(key, str(error)) from None
 
 
-def placed(error: SettingsError, demand: Path, limits: Path | None, options: Mapping[str, Any]) -> SettingsError:
+def placed(error: SettingsError, demand: Path | None, limits: Path | None, options: Mapping[str, Any]) -> SettingsError:
     """The same error with the file or option in which its key stands, and not a page long."""
     if reasons := getattr(error, "reasons", ()):
         shown = [*reasons[: REASONS_MOST - 1], reasons[-1]] if len(reasons) > REASONS_MOST else reasons

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from latecomer.model.demand import Demand
 from latecomer.model.ids import BrokerId
 from latecomer.model.plan import Distance, Plan, PlanLimits
 from latecomer.model.topology import Topology
+from latecomer.model.topology_generators import tree
 from latecomer.planner.algorithms import ALGORITHMS, plan_with
 from latecomer.planner.bounds import bound
 from latecomer.planner.cost import cost
@@ -60,12 +62,12 @@ def known_algorithms() -> tuple[str, ...]:
     return (*SEARCHES, *ALGORITHMS)
 
 
-def make_plan(order: Order, algorithm: str, told: Told) -> Work:
-    """The plan with everything that explains it."""
+def make_plan(order: Order, algorithm: str, told: Told, count: Callable[[Problem], Ints] = greedy_votes) -> Work:
+    """The plan with everything that explains it; `count` counts the votes, here or on Spark."""
     told("distances")
     problem = order.problem()
     told("votes")
-    votes = greedy_votes(problem)
+    votes = count(problem)
     told(algorithm)
     try:
         placement, lowest = _solved(problem, algorithm, order.limits, votes)
@@ -103,6 +105,13 @@ def make_plan(order: Order, algorithm: str, told: Told) -> Work:
     return Work(plan, problem, placement)
 
 
+def warm_up() -> None:
+    """Compile what a plan needs, by one for a network that is too small to matter."""
+    topology = tree(8, 2)
+    demand = Demand(("t", "u"), {"t": {node.id: 1.0 for node in topology.nodes}, "u": {topology.nodes[0].id: 2.0}})
+    make_plan(Order("tree:8", topology, demand, PlanLimits(stores=3, capacity=1)), "best", lambda what: None)
+
+
 def loose_bound(problem: Problem) -> bool:
     """Limits are set that the bound does not look at."""
     apart = len(np.unique(problem.domain)) == len(problem.domain)
@@ -125,7 +134,7 @@ def _solved(problem: Problem, algorithm: str, limits: PlanLimits, votes: Ints) -
     """A placement, and a bound where one came with it."""
     order = order_of(limits)
     if algorithm == "best":
-        found = solve_in_order(problem, order)
+        found = solve_in_order(problem, order, votes=votes)
         return found.placement, found.bound.value
     if algorithm == "refine":
         start = plan_with(problem, ALGORITHMS["wrr"], votes)

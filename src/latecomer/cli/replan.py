@@ -10,17 +10,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from latecomer.cli.plan import (
-    NETWORK_HELP,
-    DemandFile,
-    Out,
-    Plot,
-    check_algorithm,
-    check_picture,
-    libraries,
-    progress,
-    tell_written,
-)
+from latecomer.cli.plan import check_algorithm, check_picture, libraries, progress, tell_written
 from latecomer.cli.plan_files import (
     placed,
     read_demand_file,
@@ -29,6 +19,7 @@ from latecomer.cli.plan_files import (
     read_plan_file,
     write_text,
 )
+from latecomer.cli.plan_options import NETWORK_HELP, DemandFile, Out, Plot
 from latecomer.model.errors import SettingsError
 from latecomer.model.plan import Plan, write_plan
 from latecomer.model.topology import Topology, quoted

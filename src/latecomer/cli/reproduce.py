@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened
 from latecomer.model.errors import SettingsError
 
 if TYPE_CHECKING:
+    from latecomer.experiments.grid import Job, Measures, Spread
     from latecomer.experiments.papers import Told
     from latecomer.experiments.verdict import Verdict
 
@@ -33,15 +35,20 @@ def reproduce(
     json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON, and nothing else.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where figures and measurements go.")] = Path("reproduced"),
     seeds: Annotated[int, typer.Option(help="Runs per point; 0: 20, or 5 when quick.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes; 0 means one per core.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Cores of this machine; 0 means all, 1 works without Spark.")] = 0,
     docs: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the papers' pages there, with their charts.")
     ] = None,
+    master: Master = MASTER,
+    memory: Memory = MEMORY,
+    conf: Conf = None,
 ) -> None:
     """Draw the papers' figures anew, and judge their claims."""
     _check(seeds, jobs, quick, docs)
+    if jobs and master != MASTER:
+        raise SettingsError("--jobs", f"{master} has the cores it has: leave out --jobs or --master")
     try:
-        from latecomer.experiments.grid import cores
+        from latecomer.experiments.grid import alone
         from latecomer.experiments.pages import write_page
         from latecomer.experiments.papers import PAPERS, QUICK_SEEDS, SEEDS, chosen
         from latecomer.experiments.papers import reproduce as reproduce_claim
@@ -52,8 +59,10 @@ def reproduce(
     if docs is not None and incomplete:
         raise SettingsError("--docs", f"a page has all claims of a paper: say {incomplete[0]} instead of naming some")
     runs = seeds or (QUICK_SEEDS if quick else SEEDS)
-    with progress_bar(len(wanted)) as told:
-        outcomes = [reproduce_claim(claim, out, runs, quick=quick, jobs=jobs or cores(), told=told) for claim in wanted]
+    with ExitStack() as stack:
+        spread = alone if jobs == 1 else _spread(stack, f"local[{jobs}]" if jobs else master, memory, conf)
+        told = stack.enter_context(progress_bar(len(wanted)))
+        outcomes = [reproduce_claim(claim, out, runs, quick=quick, spread=spread, told=told) for claim in wanted]
     for paper in PAPERS:
         found = [outcome for outcome in outcomes if outcome.claim.paper == paper]
         if docs is not None and found:
@@ -74,6 +83,22 @@ def _check(seeds: int, jobs: int, quick: bool, docs: Path | None) -> None:
         raise SettingsError("--jobs", f"must not be negative, not {jobs}; 0 means one per core")
     if quick and docs is not None:
         raise SettingsError("--docs", "pages are made of full figures: leave out --quick")
+
+
+def _spread(stack: ExitStack, master: str, memory: str, conf: Sequence[str] | None) -> Spread:
+    """On Spark, which is started when there is something to measure, and ends with the stack."""
+    found: list[Spread] = []
+
+    def spread(jobs: Sequence[Job]) -> Iterator[tuple[Job, Measures]]:
+        if not jobs:
+            return
+        if not found:
+            from latecomer.experiments.grid import on_spark
+
+            found.append(on_spark(stack.enter_context(opened(master, memory, conf))))
+        yield from found[0](jobs)
+
+    return spread
 
 
 def show(verdicts: list[Verdict], out: Path) -> None:

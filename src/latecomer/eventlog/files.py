@@ -6,6 +6,7 @@ here knows what is in a segment, so that a broker can use it without loading Arr
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -24,6 +25,8 @@ ROWS_MAX = 100_000
 """Of a segment, unless somebody wants it otherwise."""
 HIDDEN = ("_", ".")
 """Names that begin like this are not part of the log: the rule of Spark and Hadoop."""
+NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+"""What file systems without hard links say."""
 
 
 class Keep(msgspec.Struct, frozen=True):
@@ -59,20 +62,35 @@ class Files:
             ) from error
 
     def write(self, first_us: Instant, fill: Callable[[BinaryIO], object]) -> None:
-        """Put a segment into place: filled under a hidden name, made safe, and renamed. `sync` is still to come."""
-        name = f"{max(first_us, 0):020d}-{self._mark}-{self._number + 1:08d}{SUFFIX}"
-        hidden = self.directory / f"_{name}{UNFINISHED}"
+        """Put a segment into place: filled under a hidden name, made safe, and renamed. `sync` is still to come.
+
+        A name that is taken, as by another process that thinks it is this broker, is left alone: the next number has
+        its turn, so that neither loses a record.
+        """
+        hidden, file = self._begin(first_us)
         try:
-            with hidden.open("wb") as file:
+            with file:
                 fill(file)
                 file.flush()
                 os.fsync(file.fileno())
-            os.rename(hidden, self.directory / name)
+            while not _placed(hidden, self.directory / self._name(first_us)):
+                self._number += 1
         except BaseException:
             with suppress(OSError):
                 hidden.unlink()
             raise
         self._number += 1
+
+    def _begin(self, first_us: Instant) -> tuple[Path, BinaryIO]:
+        while True:
+            hidden = self.directory / f"_{self._name(first_us)}{UNFINISHED}"
+            try:
+                return hidden, hidden.open("xb")
+            except FileExistsError:  # somebody else is writing it now
+                self._number += 1
+
+    def _name(self, first_us: Instant) -> str:
+        return f"{max(first_us, 0):020d}-{self._mark}-{self._number + 1:08d}{SUFFIX}"
 
     def sync(self) -> None:
         """Make the directory safe: a rename is safe when the directory is."""
@@ -106,6 +124,24 @@ class Files:
                 mark, _, number = rest.removesuffix(SUFFIX).rpartition("-")
                 if entry.name.endswith(SUFFIX) and at.isdigit() and number.isdigit() and mark.startswith(self._hash):
                     yield entry.name, mark, int(number)
+
+
+def _placed(hidden: Path, path: Path) -> bool:
+    """Give the file its name, unless the name is taken: a rename would replace what is there."""
+    try:
+        os.link(hidden, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        if path.exists():
+            return False
+        os.rename(hidden, path)
+        return True
+    with suppress(OSError):  # the segment is in place, and must not be written once more
+        hidden.unlink()
+    return True
 
 
 def _first_us(name: str) -> Instant:

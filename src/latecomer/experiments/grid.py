@@ -1,4 +1,4 @@
-"""Settings × seeds, on all cores, each measured once.
+"""Settings × seeds, in this process or spread over Spark, each measured once.
 
 What was measured is appended to a file, one line each, as soon as it is known. A run that was killed goes on where it
 stopped, and a figure that was drawn is drawn again without measuring anew. A line counts only for the code that wrote
@@ -7,20 +7,20 @@ it: it carries a digest of the sources that decide what is measured.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
 import latecomer
 from latecomer.experiments.statistics import Estimate, estimate, ratio
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Measures = dict[str, float]
 
@@ -46,7 +46,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What a process is told to measure."""
+    """What somebody is told to measure, perhaps on another machine."""
 
     kind: str
     """Module and class of the setting."""
@@ -92,8 +92,33 @@ Told = Callable[[int, int], None]
 """Told how many are measured, and of how many."""
 
 
+Spread = Callable[[Sequence[Job]], Iterator[tuple[Job, Measures]]]
+"""Does jobs, in any order."""
+
+
+def alone(jobs: Sequence[Job]) -> Iterator[tuple[Job, Measures]]:
+    """One after the other, here."""
+    yield from ((job, job.run()) for job in jobs)
+
+
+def on_spark(spark: SparkSession) -> Spread:
+    """On all cores that Spark has; a measurement is the same wherever it is made."""
+    from latecomer.pipeline.grid import spread  # with Spark, which who measures alone need not have
+
+    def spread_out(jobs: Sequence[Job]) -> Iterator[tuple[Job, Measures]]:
+        for number, result in spread(spark, _run, [msgspec.msgpack.encode(job) for job in jobs]):
+            yield jobs[number], msgspec.msgpack.decode(result, type=Measures)
+
+    return spread_out
+
+
 def measure(
-    settings: Sequence[Setting], seeds: int, file: Path | None = None, *, jobs: int = 1, told: Told | None = None
+    settings: Sequence[Setting],
+    seeds: int,
+    file: Path | None = None,
+    *,
+    spread: Spread = alone,
+    told: Told | None = None,
 ) -> Table:
     """Measure every setting with the seeds 0 … seeds - 1; what the file has is not measured again."""
     known = dict(_read(file)) if file is not None else {}
@@ -101,7 +126,7 @@ def measure(
     missing = [job for job in wanted if job not in known]
     told = told or (lambda done, total: None)
     told(len(wanted) - len(missing), len(wanted))
-    for job, measures in _record(_measured(missing, jobs), file if missing else None):
+    for job, measures in _record(spread(missing), file if missing else None):
         known[job] = measures
         told(len(known), len(wanted))
     return Table({setting: [known[_job(setting, seed)] for seed in range(seeds)] for setting in settings})
@@ -119,10 +144,6 @@ def fingerprint(sources: tuple[str, ...]) -> str:
     return digest.hexdigest()
 
 
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _class(kind: str) -> type[Setting]:
     module, _, name = kind.rpartition(".")
     found: type[Setting] = getattr(import_module(module), name)
@@ -134,20 +155,8 @@ def _job(setting: Setting, seed: int) -> Job:
     return Job(f"{kind.__module__}.{kind.__qualname__}", msgspec.json.encode(setting), seed)
 
 
-def _measured(jobs: Sequence[Job], processes: int) -> Iterator[tuple[Job, Measures]]:
-    if processes == 1 or len(jobs) == 1:
-        yield from ((job, job.run()) for job in jobs)
-    elif jobs:
-        with multiprocessing.get_context("spawn").Pool(processes, _leave_interrupts_to_the_parent) as pool:
-            yield from pool.imap_unordered(_run, jobs, max(1, min(8, len(jobs) // (processes * 8))))
-
-
-def _run(job: Job) -> tuple[Job, Measures]:
-    return job, job.run()
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _run(job: bytes) -> bytes:
+    return msgspec.msgpack.encode(msgspec.msgpack.decode(job, type=Job).run())
 
 
 # -- the file

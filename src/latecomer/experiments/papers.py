@@ -10,7 +10,7 @@ import msgspec
 from latecomer.experiments import planning, storing
 from latecomer.experiments.charts import Chart, draw
 from latecomer.experiments.claim import Claim
-from latecomer.experiments.grid import Table, measure
+from latecomer.experiments.grid import Spread, Table, alone, measure
 from latecomer.experiments.verdict import Verdict
 from latecomer.model.errors import SettingsError
 
@@ -46,11 +46,13 @@ def chosen(names: Sequence[str]) -> list[Claim]:
     return [claim for claim in claims if claim in wanted]
 
 
-def reproduce(claim: Claim, folder: Path, seeds: int, *, quick: bool, jobs: int, told: Told | None = None) -> Outcome:
+def reproduce(
+    claim: Claim, folder: Path, seeds: int, *, quick: bool, spread: Spread = alone, told: Told | None = None
+) -> Outcome:
     """One claim: measured as far as it is not yet, drawn into the folder, judged."""
     progress = None if told is None else lambda done, total: told(claim.id, done, total)
     file = folder / CACHE / f"{claim.id}.jsonl"
-    table = measure(claim.settings(quick), seeds, file, jobs=jobs, told=progress)
+    table = measure(claim.settings(quick), seeds, file, spread=spread, told=progress)
     charts = tuple(claim.charts(table, quick))
     for chart in charts:
         draw(chart, folder)

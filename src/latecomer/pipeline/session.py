@@ -29,6 +29,8 @@ CONNECT = "sc://"
 MASTER = re.compile(r"local|local\[(\*|[1-9]\d*)\]|spark://[^\s/]+|sc://\S+|yarn|k8s://\S+")
 MEMORY = re.compile(r"[1-9]\d*[mg]")
 LOOPBACK = "127.0.0.1"
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of Java for sessions of some seconds: its second compiler costs more there than it brings."""
 
 
 class SparkSettings(msgspec.Struct, frozen=True):

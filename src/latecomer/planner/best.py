@@ -30,6 +30,7 @@ from latecomer.planner.search_rates_kernels import relieve
 from latecomer.planner.search_start import complete, repair
 from latecomer.planner.search_state_kernels import Case
 
+Ints = npt.NDArray[np.int64]
 Effort: TypeAlias = Literal["quick", "normal", "thorough"]
 ROUNDS: dict[Effort, int] = {"quick": 0, "normal": 300, "thorough": 1000}
 """Shakes of the best placement, where topics times brokers are no more than SHAKEN; fewer where they are."""
@@ -61,9 +62,10 @@ def solve(
     objective: Objective = "hops",
     before: Placement | None = None,
     moves: int | None = None,
+    votes: Ints | None = None,
 ) -> Solution:
     """The best placement found; never worse than any legal one of `starts`, or than seq and wrr. With `before` and
-    `moves` one of the starts must be within them."""
+    `moves` one of the starts must be within them. `votes` are those of this problem, if they are known."""
     if reasons := infeasible(problem):
         raise Infeasible(reasons)
 
@@ -74,7 +76,7 @@ def solve(
 
     within = [
         one
-        for one in _starts(problem, starts, before)
+        for one in _starts(problem, starts, before, votes)
         if before is None or moves is None or moved(before, one) <= moves
     ]
     found = better(within)
@@ -101,16 +103,18 @@ def solve(
     return _proven(problem, solution, prices, certificate, effort)
 
 
-def _starts(problem: Problem, given: Sequence[Placement], before: Placement | None) -> list[Placement]:
+def _starts(
+    problem: Problem, given: Sequence[Placement], before: Placement | None, votes: Ints | None
+) -> list[Placement]:
     """What is given, mended where the limits changed, and what the paper's algorithms make."""
     mended = [
         one if not check(problem, one) else repair(problem, one) for one in [*given, *([before] if before else [])]
     ]
     found = [one for one in mended if one is not None]
-    votes = greedy_votes(problem)
+    known = greedy_votes(problem) if votes is None else votes
     for algorithm in (Wrr(), Seq()):
         try:
-            found.append(plan_with(problem, algorithm, votes))
+            found.append(plan_with(problem, algorithm, known))
         except Infeasible:
             continue
     if not found:

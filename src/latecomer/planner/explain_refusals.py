@@ -81,11 +81,15 @@ def best_exchange(problem: Problem, topic: int, places: tuple[int, ...], broker:
     """The replica that would best be at `broker` instead, and what that saves; negative when it costs."""
     distance = problem.distance[list(places)].astype(np.int64)
     rates, there = problem.rates[topic], problem.distance[broker].astype(np.int64)
-    now = int((distance.min(axis=0) * rates).sum())
-    without = [np.delete(distance, at, axis=0).min(axis=0, initial=np.iinfo(np.int64).max) for at in range(len(places))]
-    costs = [int((np.minimum(left, there) * rates).sum()) for left in without]
+    nearest, first = distance.argmin(axis=0), distance.min(axis=0)
+    distance[nearest, np.arange(len(rates))] = np.iinfo(np.int64).max
+    second = distance.min(axis=0)
+    # Only those who lose their nearest replica go elsewhere: one pass for all exchanges, however many replicas.
+    with_all = np.minimum(first, there)
+    costs = np.full(len(places), int((with_all * rates).sum()))
+    np.add.at(costs, nearest, (np.minimum(second, there) - with_all) * rates)
     best = int(np.argmin(costs))
-    return places[best], now - costs[best]
+    return places[best], int((first * rates).sum()) - int(costs[best])
 
 
 def _free_votes(problem: Problem, votes: Ints) -> Ints:

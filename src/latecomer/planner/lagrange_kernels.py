@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import njit, prange
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -21,6 +21,10 @@ Bools = npt.NDArray[np.bool_]
 
 ENOUGH = 1e-4
 """Steps shorter than this part of the first change nothing any more."""
+PARALLEL_FROM = 20_000_000
+"""Topics × brokers × candidates from which threads pay; below, the ascent stays in its thread and may be forked."""
+PARTS = 16
+"""Pieces of the work: a few per core, so that a slow one delays little."""
 
 
 class Dual(NamedTuple):
@@ -69,28 +73,55 @@ def fill(dual: Dual, worth: Floats, chosen: Floats, value: Floats) -> None:
 
     Where sizes differ the last topic may be cut (Dantzig), which only lowers the value.
     """
-    topics, candidates = worth.shape
-    ratio = np.empty(topics)
-    for c in range(candidates):
-        room = dual.capacity[c]
-        total = 0.0
-        for t in range(topics):
-            chosen[t, c] = 0.0
-            ratio[t] = worth[t, c] / dual.size[t] if dual.size[t] > 0 else worth[t, c] * 1e30
-            if dual.forced[t, c] == 1:
-                chosen[t, c] = 1.0
-                total += worth[t, c]
-                room -= dual.size[t]
-            if dual.forced[t, c] != 0:
-                ratio[t] = 0.0
-        for t in np.argsort(ratio, kind="mergesort"):
-            if ratio[t] >= 0.0 or room < 0 or (room == 0 and dual.size[t] > 0):
-                break
-            part = 1.0 if dual.size[t] <= room else room / dual.size[t]
-            chosen[t, c] = part
-            total += part * worth[t, c]
+    ratio = np.empty(worth.shape[0])
+    for c in range(worth.shape[1]):
+        value[c] = _fill_one(dual, worth, chosen, c, ratio)
+
+
+@njit(cache=True)
+def _fill_one(dual: Dual, worth: Floats, chosen: Floats, c: int, ratio: Floats) -> float:
+    room = dual.capacity[c]
+    total = 0.0
+    for t in range(worth.shape[0]):
+        chosen[t, c] = 0.0
+        ratio[t] = worth[t, c] / dual.size[t] if dual.size[t] > 0 else worth[t, c] * 1e30
+        if dual.forced[t, c] == 1:
+            chosen[t, c] = 1.0
+            total += worth[t, c]
             room -= dual.size[t]
-        value[c] = total
+        if dual.forced[t, c] != 0:
+            ratio[t] = 0.0
+    for t in np.argsort(ratio, kind="mergesort"):
+        if ratio[t] >= 0.0 or room < 0 or (room == 0 and dual.size[t] > 0):
+            break
+        part = 1.0 if dual.size[t] <= room else room / dual.size[t]
+        chosen[t, c] = part
+        total += part * worth[t, c]
+        room -= dual.size[t]
+    return total
+
+
+# --- all cores: topics and candidates have nothing in common, so every number is the same ---
+
+
+@njit(cache=True, parallel=True)
+def worths_parallel(dual: Dual, lam: Floats, mu: Floats, rates: Floats, out: Floats) -> None:
+    topics = len(rates)
+    for part in prange(PARTS):
+        first, last = topics * part // PARTS, topics * (part + 1) // PARTS
+        worths(dual, lam[first:last], mu[first:last], rates[first:last], out[first:last])
+
+
+@njit(cache=True, parallel=True)
+def fill_parallel(dual: Dual, worth: Floats, chosen: Floats, value: Floats) -> None:
+    topics, candidates = worth.shape
+    for part in prange(PARTS):
+        ratio = np.empty(topics)
+        for c in range(candidates * part // PARTS, candidates * (part + 1) // PARTS):
+            value[c] = _fill_one(dual, worth, chosen, c, ratio)
+
+
+# --- the ascent ---
 
 
 @njit(cache=True)
@@ -182,6 +213,7 @@ def ascend(
     """
     topics, brokers = dual.rates.shape
     candidates = dual.near.shape[1]
+    parallel = topics * brokers * candidates >= PARALLEL_FROM
     worth, chosen = np.empty((topics, candidates)), np.empty((topics, candidates))
     value, taken = np.empty(candidates), np.empty(candidates, np.bool_)
     slope, counts = np.empty((topics, brokers)), np.empty(topics)
@@ -190,8 +222,12 @@ def ascend(
     best, stalled, steps, shrunk = -np.inf, 0, 0, 1.0
     for _ in range(iterations):
         steps += 1
-        worths(dual, lam, mu, dual.rates, worth)
-        fill(dual, worth, chosen, value)
+        if parallel:
+            worths_parallel(dual, lam, mu, dual.rates, worth)
+            fill_parallel(dual, worth, chosen, value)
+        else:
+            worths(dual, lam, mu, dual.rates, worth)
+            fill(dual, worth, chosen, value)
         bound = pick(dual, value, taken) + lam.sum()
         for t in range(topics):
             bound += mu[t] * dual.replicas[t]

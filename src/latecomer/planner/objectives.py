@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from latecomer.model.errors import SettingsError
 from latecomer.model.plan import Objective, PlanLimits
-from latecomer.planner.best import Effort, Solution, solve
+from latecomer.planner.best import Effort, Ints, Solution, solve
 from latecomer.planner.cost import cost, loads, worst_loss
 from latecomer.planner.legality import Infeasible, Placement, check, infeasible
 from latecomer.planner.problem import Problem, replace_problem
@@ -76,12 +76,13 @@ def solve_in_order(
     starts: Sequence[Placement] = (),
     before: Placement | None = None,
     moves: int | None = None,
+    votes: Ints | None = None,
 ) -> Solution:
     """The best placement found in this order; its bound is one on the cost, whatever comes first."""
     effort = effort or effort_for(problem)
     ranked = Ranked(problem, tuple(order), before)
     search = searched(order)
-    first = solve(problem, effort=effort, starts=starts, objective=search, before=before, moves=moves)
+    first = solve(problem, effort=effort, starts=starts, objective=search, before=before, moves=moves, votes=votes)
     found = [first.placement, *(start for start in starts if not check(problem, start))]
     if moves is not None and before is not None:
         found = [one for one in found if moved(before, one) <= moves] or [first.placement]

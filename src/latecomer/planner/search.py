@@ -65,6 +65,7 @@ def state_of(case: Case, stores: Iterable[int], replicas: Sequence[Iterable[int]
     """The state of a placement; of more replicas than k[t] the first count."""
     topics, count = case.rates.shape
     slots = max(1, int(case.replicas.max()))
+    first = np.concatenate([[0], np.cumsum(np.maximum(case.replicas, 1))])
 
     def table(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         return np.zeros(shape, np.int64)
@@ -84,8 +85,11 @@ def state_of(case: Case, stores: Iterable[int], replicas: Sequence[Iterable[int]
         d1=distances(),
         d2=distances(),
         d3=distances(),
-        shift=np.zeros((topics, count, slots), np.int64),
+        first=first,
+        shift=table(count, int(first[-1])),
         stale=np.full(topics, 2, np.int64),
+        swap=table(topics, 4),
+        touched=np.ones(topics, np.bool_),
         served=np.zeros((topics, count) if case.limited else (1, 1), np.int64),
         sums=np.zeros(3, np.int64),
     )

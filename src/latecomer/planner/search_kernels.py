@@ -99,43 +99,76 @@ def _best_move(case: Case, state: State, opening: bool, changes: I64) -> int:
         if not (state.store[c] or (opening and case.usable[c])):
             continue
         for t in range(case.replicas.size):
-            if state.slot[t, c] >= 0 or state.load[c] + case.size[t] > case.capacity[c]:
+            if state.load[c] + case.size[t] > case.capacity[c] or state.slot[t, c] >= 0:
                 continue
             for s in range(state.held[t]):
-                if state.shift[t, c, s] >= best or not allowed(case, state, t, s, c):
+                if state.shift[c, state.first[t] + s] >= best or not allowed(case, state, t, s, c):
                     continue
                 note(trial[0], t, s, c)
                 if state.sums[1] + extra(case, state, t, s, c) <= case.budget and bearable(
                     case, state, trial, len(trial)
                 ):
-                    best = state.shift[t, c, s]
+                    best = state.shift[c, state.first[t] + s]
                     note(changes[0], t, s, c)
     return best
 
 
 @inner
 def _best_swap(case: Case, state: State, best: int, changes: I64) -> int:
-    """The best swap of two topics between two stores, if it is better than `best`."""
+    """The best swap of two topics between two stores, if it is better than `best`; the first of equals.
+
+    A topic's best swap is remembered until it or the other topic moves. That is all that can change it where room,
+    rates and moves are no matter: everybody is of one size, and the rest has no limit.
+    """
+    lasting = not case.limited and case.budget == UNLIMITED and bool((case.size == case.size[0]).all())
+    touched = np.flatnonzero(state.touched)
     trial = np.zeros((2, 3), np.int64)
     for t in range(case.replicas.size):
-        for s in range(state.held[t]):
-            i = state.where[t, s]
+        if not lasting or state.touched[t] or (state.swap[t, 0] < 0 and state.touched[state.swap[t, 2]]):
+            state.swap[t, 0], state.swap[t, 1] = 0 if lasting else best, -1
             for u in range(t + 1, case.replicas.size):
-                if state.slot[u, i] >= 0:
-                    continue
-                for v in range(state.held[u]):
-                    j = state.where[u, v]
-                    if state.slot[t, j] >= 0 or state.shift[t, j, s] + state.shift[u, i, v] >= best:
-                        continue
-                    if not swappable(case, state, t, s, u, v):
-                        continue
-                    note(trial[0], t, s, j)
-                    note(trial[1], u, v, i)
-                    if bearable(case, state, trial, len(trial)):
-                        best = state.shift[t, j, s] + state.shift[u, i, v]
-                        note(changes[0], t, s, j)
-                        note(changes[1], u, v, i)
+                _compare(case, state, t, u, trial)
+        else:
+            for n in range(touched.size):
+                if touched[n] > t:
+                    _compare(case, state, t, touched[n], trial)
+        if state.swap[t, 0] < best:
+            best, s, u, v = state.swap[t]
+            note(changes[0], t, s, state.where[u, v])
+            note(changes[1], u, v, state.where[t, s])
+    state.touched[:] = False
     return best
+
+
+@inner
+def _compare(case: Case, state: State, t: int, u: int, trial: I64) -> None:
+    """Make a swap of t and u the best of t, if one is; of equals the first by slot, other topic and other slot."""
+    known = state.swap[t]
+    for s in range(state.held[t]):
+        i = state.where[t, s]
+        for v in range(state.held[u]):
+            j = state.where[u, v]
+            # Most swaps are too dear; what says whether one is possible lies far apart in memory, so it is asked later.
+            total = state.shift[j, state.first[t] + s] + state.shift[i, state.first[u] + v]
+            if total > known[0] or (total == known[0] and not _before(s, u, v, known)):
+                continue
+            if state.slot[u, i] >= 0 or state.slot[t, j] >= 0:
+                continue
+            if not swappable(case, state, t, s, u, v):
+                continue
+            note(trial[0], t, s, j)
+            note(trial[1], u, v, i)
+            if bearable(case, state, trial, len(trial)):
+                known[0], known[1], known[2], known[3] = total, s, u, v
+
+
+@inner
+def _before(s: int, u: int, v: int, known: I64) -> bool:
+    if known[1] < 0:
+        return False
+    if s != known[1]:
+        return bool(s < known[1])
+    return bool(u < known[2] or (u == known[2] and v < known[3]))
 
 
 @inner
@@ -187,8 +220,9 @@ def rotate(case: Case, state: State) -> bool:
             a = index[state.where[t, s]]
             for e in range(number):
                 c = stores[e]
-                if state.slot[t, c] < 0 and state.shift[t, c, s] < way[a, e] and allowed(case, state, t, s, c):
-                    way[a, e] = state.shift[t, c, s]
+                gain = state.shift[c, state.first[t] + s]
+                if gain < way[a, e] and state.slot[t, c] < 0 and allowed(case, state, t, s, c):
+                    way[a, e] = gain
                     topic[a, e] = t
     changes = np.zeros((_LONGEST_CYCLE, 3), np.int64)
     for start in range(number):
@@ -258,23 +292,25 @@ def relocate(case: Case, state: State) -> bool:
     price(case, state, bool(np.int64(1)))
     best, best_i, best_c = int(np.int64(0)), int(np.int64(-1)), int(np.int64(-1))
     changes = np.zeros((case.replicas.size, 3), np.int64)
+    others = np.flatnonzero(case.usable & ~state.store)
     for i in range(case.usable.size):
         if not state.store[i] or case.kept_store[i] or state.load[i] == 0:
             continue
-        for c in range(case.usable.size):
-            if state.store[c] or not case.usable[c] or state.load[i] > case.capacity[c]:
-                continue
+        number = whole(state, i, i, changes)
+        for at in range(others.size):
+            c = others[at]
             total = moves = 0
-            possible = True
-            for t in range(case.replicas.size):
-                s = state.slot[t, i]
-                if s >= 0:
-                    total += state.shift[t, c, s]
-                    moves += extra(case, state, t, s, c)
-                    possible = possible and allowed(case, state, t, s, c)
-            if total >= best or not possible or state.sums[1] + moves > case.budget:
+            for n in range(number):
+                total += state.shift[c, state.first[changes[n, 0]] + changes[n, 1]]
+            if total >= best or state.load[i] > case.capacity[c]:
                 continue
-            number = whole(state, i, c, changes)
+            possible = True
+            for n in range(number):
+                changes[n, 2] = c
+                moves += extra(case, state, changes[n, 0], changes[n, 1], c)
+                possible = possible and allowed(case, state, changes[n, 0], changes[n, 1], c)
+            if not possible or state.sums[1] + moves > case.budget:
+                continue
             if bearable(case, state, changes, number):
                 best, best_i, best_c = total, i, c
     if best_i < 0:

@@ -12,12 +12,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import njit, prange
 
 I64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 UNLIMITED = np.iinfo(np.int64).max
+PARALLEL_FROM = 20_000_000
+"""Topics × candidates × brokers to be priced from which threads pay."""
 
 _Kernel = TypeVar("_Kernel", bound=Callable[..., Any])
 
@@ -76,10 +78,16 @@ class State(NamedTuple):
     d1: npt.NDArray[Any]
     d2: npt.NDArray[Any]
     d3: npt.NDArray[Any]
+    first: I64
+    """[t + 1]: where the slots of t begin among those of all topics."""
     shift: I64
-    """[t, c, s]: change of the objective when slot s goes to c."""
+    """[c, first[t] + s]: change of the objective when slot s of topic t goes to c."""
     stale: I64
     """[t]: 0 all prices hold, 1 those of stores, 2 none."""
+    swap: I64
+    """[t]: the best swap with a later topic: its price, the slot, the other topic and its slot."""
+    touched: Flags
+    """[t]: it moved since all `swap` were true."""
     served: I64
     """[t, c]: request rate; kept only where rates are limited."""
     sums: I64
@@ -112,6 +120,7 @@ def locate(case: Case, state: State, t: int) -> None:
         new += case.rates[t, b] * (case.first * x1 + case.second * x2)
     state.sums[0] += new - old
     state.stale[t] = 2
+    state.touched[t] = True
     if case.limited:
         for b in range(brokers):
             state.served[t, b] = 0
@@ -122,9 +131,9 @@ def locate(case: Case, state: State, t: int) -> None:
 
 @inner
 def price_one(case: Case, state: State, t: int, c: int) -> int:
-    """Fill `shift[t, :, c]`; returns what adding c, with nothing taken away, would change."""
+    """Fill the prices at c of all slots of t; returns what adding c, with nothing taken away, would change."""
     count = state.held[t]
-    row = state.shift[t, c]
+    row = state.shift[c, state.first[t] : state.first[t + 1]]
     for s in range(count):
         row[s] = 0
     first, second = case.first, case.second
@@ -136,10 +145,9 @@ def price_one(case: Case, state: State, t: int, c: int) -> int:
         d = case.toward[c, b]
         x1, x2 = state.d1[t, b], state.d2[t, b]
         if second == 0:
-            if d < x1:
-                common += rate * (d - x1)
-            elif state.one[t, b] >= 0:
-                row[state.one[t, b]] += rate * (min(d, x2) - x1)
+            # Without a branch that nobody can foretell; who has no replica is nearer to c than to none, and adds 0.
+            common += rate * min(d - x1, 0)
+            row[state.one[t, b]] += rate * max(min(d, x2) - x1, 0)
             continue
         x3 = state.d3[t, b]
         now = first * x1 + second * x2
@@ -170,13 +178,28 @@ def price_one(case: Case, state: State, t: int, c: int) -> int:
 def price(case: Case, state: State, everywhere: bool) -> None:
     """Make prices true that are not: those of exchanges into stores, or into every usable broker."""
     wanted = 0 if everywhere else 1
-    for t in range(case.replicas.size):
-        if state.stale[t] <= wanted:
-            continue
-        for c in range(case.usable.size):
-            if state.slot[t, c] < 0 and (state.store[c] or (everywhere and case.usable[c])):
-                price_one(case, state, t, c)
+    topics = np.flatnonzero(state.stale > wanted)
+    if everywhere and topics.size * case.toward.size >= PARALLEL_FROM:
+        _price_parallel(case, state, topics)
+    else:
+        for n in range(topics.size):
+            _price_topic(case, state, topics[n], everywhere)
+    for t in topics:
         state.stale[t] = wanted
+
+
+@inner
+def _price_topic(case: Case, state: State, t: int, everywhere: bool) -> None:
+    for c in range(case.usable.size):
+        if state.slot[t, c] < 0 and (state.store[c] or (everywhere and case.usable[c])):
+            price_one(case, state, t, c)
+
+
+@njit(cache=True, parallel=True)
+def _price_parallel(case: Case, state: State, topics: I64) -> None:
+    """No topic knows of another."""
+    for n in prange(topics.size):
+        _price_topic(case, state, topics[n], bool(np.int64(1)))
 
 
 @njit(cache=True)

@@ -1,0 +1,240 @@
+"""Tables 1 to 3: the job of `latecomer checkins` on Spark, DuckDB and Polars; what Spark costs before it does anything.
+
+All engines read the same Parquet files and must find the same. Every user has four friends in the list, so that which
+four are followed is not a matter of anybody's hash.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.table import Table
+
+from bench.pipeline.figures import check_same
+from bench.pipeline.processes import answer, child, step
+from bench.pipeline.scale import gigabytes
+from bench.planner.book import span, table, times
+from bench.stores.book import Book
+
+CHECKINS, FIXED, TUNING = "check-ins", "fixed", "tuning"
+ENGINES = ("spark", "duckdb", "polars")
+USERS, PER_USER, MONTHS = 40_000, 75, 7
+"""Of one portion: the 3 million check-ins of 40 thousand users of the dynatops paper."""
+NOW_US = 1_800_000_000_000_000
+MEMORY = "4g"
+EMPTY_JOBS = 20
+TUNINGS = {
+    "partitions = cores, adaptive (ours)": {},
+    "partitions = 2 × cores, adaptive": {"spark.sql.shuffle.partitions": "{twice}"},
+    "200 partitions, adaptive": {"spark.sql.shuffle.partitions": "200"},
+    "200 partitions, not adaptive": {"spark.sql.shuffle.partitions": "200", "spark.sql.adaptive.enabled": "false"},
+}
+SMALL_MEMORY = "1g"
+
+
+def portion_name(portion: float) -> str:
+    return f"{portion:g}×, {portion * USERS * PER_USER:,.0f} check-ins"
+
+
+def write_data(book: Book, folder: Path, portion: float, cores: int) -> Path:
+    """Check-ins by `latecomer synth`, and a list in which everybody has four friends."""
+    place = folder / f"checkins-{portion:g}"
+    if place.is_dir():
+        return place
+    users = max(10, round(USERS * portion))
+    book.say(f"making up {portion_name(portion)}")
+    hidden = folder / f".checkins-{portion:g}"
+    child(["synth", str(hidden), str(users), str(cores)])
+    made = hidden / "synth" / "latest"
+    (hidden / "friends").mkdir()
+    seats = np.random.default_rng(5).permutation(users)
+    friends = np.concatenate([np.roll(seats, 1), np.roll(seats, 3)])
+    pq.write_table(pa.table({"user": np.tile(seats, 2), "friend": friends}), hidden / "friends" / "friends.parquet")
+    shutil.move(str((made / "checkins").resolve()), hidden / "checkins")
+    shutil.rmtree(hidden / "synth")
+    hidden.rename(place)
+    return place
+
+
+# --- measuring ---
+
+
+def compare(book: Book, folder: Path, portions: Sequence[float], rounds: int, cores: int) -> None:
+    for portion in portions:
+        place = write_data(book, folder, portion, cores)
+        row = portion_name(portion)
+        for number in range(rounds):
+            found: dict[str, Any] = {}
+            for at in range(len(ENGINES)):
+                engine = ENGINES[(at + number) % len(ENGINES)]
+                book.say(f"{engine}, {row}")
+                told = child([engine, str(place), str(cores)], POLARS_MAX_THREADS=str(cores))
+                for part, one in told.steps.items():
+                    book.note((CHECKINS, row, f"{engine}, {part}"), one.seconds)
+                book.note((CHECKINS, row, f"{engine}, peak"), told.peak_bytes)
+                found[engine] = json.loads(told.answers["found"])
+            check_same(found)
+            book.note((CHECKINS, row, "rows"), found["spark"]["rows_read"])
+            book.note((CHECKINS, row, "visits"), found["spark"]["visits"])
+            book.note((CHECKINS, row, "events"), found["spark"]["subscribed"] + found["spark"]["unsubscribed"])
+
+
+def fixed(book: Book, rounds: int, cores: int) -> None:
+    for _ in range(rounds):
+        book.say("Spark with nothing to do")
+        told = child(["nothing", str(cores)])
+        for part, one in told.steps.items():
+            book.note((FIXED, part, "seconds"), one.seconds / (EMPTY_JOBS if part.endswith("warm") else 1))
+            book.note((FIXED, part, "bytes"), one.peak_bytes)
+
+
+def tune(book: Book, folder: Path, portion: float, cores: int) -> None:
+    place = write_data(book, folder, portion, cores)
+    for memory in (MEMORY, SMALL_MEMORY):
+        book.say(f"settings of Spark, {memory}")
+        told = child(["tune", str(place), str(cores), memory])
+        for part, one in told.steps.items():
+            book.note((TUNING, part, "seconds"), one.seconds)
+            book.note((TUNING, part, "bytes"), one.peak_bytes)
+
+
+# --- in the child ---
+
+
+def synth_child(folder: str, users: str, cores: str) -> None:
+    from latecomer.pipeline.calibration import built_in
+    from latecomer.pipeline.session import SparkSettings, session
+    from latecomer.pipeline.synth_job import synthesize
+
+    count = int(users)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with session(SparkSettings(f"local[{cores}]", MEMORY, scratch=Path(folder))) as spark:
+        synthesize(
+            spark,
+            built_in(),
+            Path(folder) / "synth",
+            users=count,
+            months=MONTHS,
+            start="2010-08-01",
+            checkins=count * PER_USER,
+        )
+
+
+def engine_child(engine: str, place: str, cores: str) -> None:
+    """Once cold, with what the engine needs to come up; once more in the same process."""
+    with ExitStack() as stack:
+        with step("start"):
+            run = _opened(engine, Path(place), int(cores), stack)
+        with step("cold"):
+            first = run()
+        with step("warm"):
+            second = run()
+        check_same({"cold": first, "warm": second})
+        answer(found=json.dumps(second))
+
+
+def _opened(engine: str, place: Path, cores: int, stack: ExitStack) -> Callable[[], dict[str, Any]]:
+    data = str(place / "checkins"), str(place / "friends")
+    if engine == "duckdb":
+        from bench.pipeline import checkins_duckdb
+
+        database = stack.enter_context(checkins_duckdb.opened(str(place / ".spill"), f"{MEMORY[:-1]}GB", cores))
+        return lambda: checkins_duckdb.analyse(database, *data, NOW_US)
+    if engine == "polars":
+        from bench.pipeline import checkins_polars
+
+        return lambda: checkins_polars.analyse(*data, NOW_US)
+    from bench.pipeline import checkins_spark
+    from latecomer.pipeline.session import SparkSettings, session
+
+    spark = stack.enter_context(session(SparkSettings(f"local[{cores}]", MEMORY, scratch=place)))
+    return lambda: checkins_spark.analyse(spark, *data, NOW_US)
+
+
+def nothing_child(cores: str) -> None:
+    from latecomer.pipeline.session import SparkSettings, session
+
+    with ExitStack() as stack:
+        with step("start of a session"):
+            spark = stack.enter_context(session(SparkSettings(f"local[{cores}]", MEMORY)))
+        with step("first empty job"):
+            spark.range(1).count()
+        with step("empty job, warm"):
+            for _ in range(EMPTY_JOBS):
+                spark.range(1).count()
+        with step("first job through Python"):
+            spark.range(1).mapInArrow(lambda batches: batches, "id long").count()
+        with step("job through Python, warm"):
+            for _ in range(EMPTY_JOBS):
+                spark.range(1).mapInArrow(lambda batches: batches, "id long").count()
+        with step("end of the session"):
+            stack.close()
+
+
+def tune_child(place: str, cores: str, memory: str) -> None:
+    from bench.pipeline import checkins_spark
+    from latecomer.pipeline.session import SparkSettings, session
+
+    data = str(Path(place) / "checkins"), str(Path(place) / "friends")
+    with session(SparkSettings(f"local[{cores}]", memory, scratch=Path(place))) as spark:
+        checkins_spark.analyse(spark, *data, NOW_US)  # warm
+        for name, settings in TUNINGS.items() if memory == MEMORY else (("ours", {}),):
+            before = {key: spark.conf.get(key) for key in settings}
+            for key, value in settings.items():
+                spark.conf.set(key, value.format(twice=2 * int(cores)))
+            with step(f"{name}, {memory} of memory"):
+                checkins_spark.analyse(spark, *data, NOW_US)
+            for key, old in before.items():
+                assert old is not None
+                spark.conf.set(key, old)
+
+
+# --- showing ---
+
+
+def compare_table(book: Book, portions: Sequence[float]) -> Table:
+    made = table(
+        "1. check-ins end to end: cold, warm, check-ins per second warm, peak memory; each in a process of its own",
+        ["size", "engine"],
+        ["start", "cold", "warm", "check-ins/s, warm", "times DuckDB, warm", "peak memory"],
+    )
+    for portion in portions:
+        row = portion_name(portion)
+        rows = book.get((CHECKINS, row, "rows"))
+        if rows is None:
+            continue
+        for engine in ENGINES:
+            warm = book.get((CHECKINS, row, f"{engine}, warm"))
+            made.add_row(
+                f"{portion:g}×: {rows:,.0f} rows" if engine == ENGINES[0] else "",
+                f"{engine}",
+                *(span(book.get((CHECKINS, row, f"{engine}, {part}"))) for part in ("start", "cold", "warm")),
+                "–" if not warm else f"{rows / warm:,.0f}",
+                times(book, (CHECKINS, row, f"{engine}, warm"), (CHECKINS, row, "duckdb, warm")),
+                gigabytes(book.get((CHECKINS, row, f"{engine}, peak"))),
+            )
+    return made
+
+
+def fixed_table(book: Book) -> Table:
+    made = table("2. Spark with nothing to do", ["step"], ["time", "memory"])
+    for table_, part, column in book.figures:
+        if table_ == FIXED and column == "seconds":
+            made.add_row(part, span(book.get((FIXED, part, "seconds"))), gigabytes(book.get((FIXED, part, "bytes"))))
+    return made
+
+
+def tuning_table(book: Book) -> Table:
+    made = table("3. Spark's settings: the job of table 1 at 1×, warm", ["setting"], ["time", "peak memory"])
+    for table_, part, column in book.figures:
+        if table_ == TUNING and column == "seconds":
+            made.add_row(part, span(book.get((TUNING, part, "seconds"))), gigabytes(book.get((TUNING, part, "bytes"))))
+    return made

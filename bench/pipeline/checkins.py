@@ -20,7 +20,7 @@ from rich.table import Table
 
 from bench.pipeline.figures import check_same
 from bench.pipeline.processes import answer, child, step
-from bench.pipeline.scale import gigabytes
+from bench.pipeline.scale import both, gigabytes
 from bench.planner.book import span, table, times
 from bench.stores.book import Book
 
@@ -79,6 +79,7 @@ def compare(book: Book, folder: Path, portions: Sequence[float], rounds: int, co
                 told = child([engine, str(place), str(cores)], POLARS_MAX_THREADS=str(cores))
                 for part, one in told.steps.items():
                     book.note((CHECKINS, row, f"{engine}, {part}"), one.seconds)
+                    book.note((CHECKINS, row, f"{engine}, {part}, cpu"), one.cpu_s)
                 book.note((CHECKINS, row, f"{engine}, peak"), told.peak_bytes)
                 found[engine] = json.loads(told.answers["found"])
             check_same(found)
@@ -92,7 +93,9 @@ def fixed(book: Book, rounds: int, cores: int) -> None:
         book.say("Spark with nothing to do")
         told = child(["nothing", str(cores)])
         for part, one in told.steps.items():
-            book.note((FIXED, part, "seconds"), one.seconds / (EMPTY_JOBS if part.endswith("warm") else 1))
+            often = EMPTY_JOBS if part.endswith("warm") else 1
+            book.note((FIXED, part, "seconds"), one.seconds / often)
+            book.note((FIXED, part, "cpu"), one.cpu_s / often)
             book.note((FIXED, part, "bytes"), one.peak_bytes)
 
 
@@ -103,6 +106,7 @@ def tune(book: Book, folder: Path, portion: float, cores: int) -> None:
         told = child(["tune", str(place), str(cores), memory])
         for part, one in told.steps.items():
             book.note((TUNING, part, "seconds"), one.seconds)
+            book.note((TUNING, part, "cpu"), one.cpu_s)
             book.note((TUNING, part, "bytes"), one.peak_bytes)
 
 
@@ -202,9 +206,9 @@ def tune_child(place: str, cores: str, memory: str) -> None:
 
 def compare_table(book: Book, portions: Sequence[float]) -> Table:
     made = table(
-        "1. check-ins end to end: cold, warm, check-ins per second warm, peak memory; each in a process of its own",
+        "1. check-ins end to end, each engine in a process of its own: time / processor time",
         ["size", "engine"],
-        ["start", "cold", "warm", "check-ins/s, warm", "times DuckDB, warm", "peak memory"],
+        ["start", "cold", "warm", "check-ins per processor second, warm", "times DuckDB's, warm", "peak memory"],
     )
     for portion in portions:
         row = portion_name(portion)
@@ -212,29 +216,39 @@ def compare_table(book: Book, portions: Sequence[float]) -> Table:
         if rows is None:
             continue
         for engine in ENGINES:
-            warm = book.get((CHECKINS, row, f"{engine}, warm"))
+            spent = book.get((CHECKINS, row, f"{engine}, warm, cpu"))
             made.add_row(
                 f"{portion:g}×: {rows:,.0f} rows" if engine == ENGINES[0] else "",
-                f"{engine}",
-                *(span(book.get((CHECKINS, row, f"{engine}, {part}"))) for part in ("start", "cold", "warm")),
-                "–" if not warm else f"{rows / warm:,.0f}",
-                times(book, (CHECKINS, row, f"{engine}, warm"), (CHECKINS, row, "duckdb, warm")),
+                engine,
+                *(both(book, (CHECKINS, row, f"{engine}, {part}")) for part in ("start", "cold", "warm")),
+                "–" if not spent else f"{rows / spent:,.0f}",
+                times(book, (CHECKINS, row, f"{engine}, warm, cpu"), (CHECKINS, row, "duckdb, warm, cpu")),
                 gigabytes(book.get((CHECKINS, row, f"{engine}, peak"))),
             )
     return made
 
 
 def fixed_table(book: Book) -> Table:
-    made = table("2. Spark with nothing to do", ["step"], ["time", "memory"])
+    made = table("2. Spark with nothing to do", ["step"], ["time", "processor time", "memory"])
     for table_, part, column in book.figures:
         if table_ == FIXED and column == "seconds":
-            made.add_row(part, span(book.get((FIXED, part, "seconds"))), gigabytes(book.get((FIXED, part, "bytes"))))
+            made.add_row(
+                part,
+                *(span(book.get((FIXED, part, unit))) for unit in ("seconds", "cpu")),
+                gigabytes(book.get((FIXED, part, "bytes"))),
+            )
     return made
 
 
 def tuning_table(book: Book) -> Table:
-    made = table("3. Spark's settings: the job of table 1 at 1×, warm", ["setting"], ["time", "peak memory"])
+    made = table(
+        "3. Spark's settings: the job of table 1 at 1×, warm", ["setting"], ["time", "processor time", "peak memory"]
+    )
     for table_, part, column in book.figures:
         if table_ == TUNING and column == "seconds":
-            made.add_row(part, span(book.get((TUNING, part, "seconds"))), gigabytes(book.get((TUNING, part, "bytes"))))
+            made.add_row(
+                part,
+                *(span(book.get((TUNING, part, unit))) for unit in ("seconds", "cpu")),
+                gigabytes(book.get((TUNING, part, "bytes"))),
+            )
     return made

@@ -32,6 +32,7 @@ def measure_log(book: Book, folder: Path, size: LogSize, rounds: int, cores: int
         told = child(["ingest", str(place), str(cores)])
         for part, one in told.steps.items():
             book.note((INGESTION, part, "seconds"), one.seconds)
+            book.note((INGESTION, part, "cpu"), one.cpu_s)
             book.note((INGESTION, part, "bytes"), one.peak_bytes)
         book.note((INGESTION, "all", "records"), told.answers["records"])
 
@@ -86,13 +87,16 @@ def source_child(folder: str, rows: str, rounds: str, cores: str) -> None:
 
 def log_table(book: Book) -> Table:
     records = book.get((INGESTION, "all", "records")) or 0
-    made = table(f"4. a log of {records:,.0f} records", ["work"], ["time", "records/s", "peak memory"])
+    made = table(
+        f"4. a log of {records:,.0f} records",
+        ["work"],
+        ["time", "processor time", "records/s", "records per processor second", "peak memory"],
+    )
     for part, name in STEPS.items():
-        seconds = book.get((INGESTION, part, "seconds"))
-        if seconds:
-            made.add_row(
-                name, span(seconds), f"{records / seconds:,.0f}", gigabytes(book.get((INGESTION, part, "bytes")))
-            )
+        seconds, spent = (book.get((INGESTION, part, unit)) for unit in ("seconds", "cpu"))
+        if seconds and spent:
+            speeds = f"{records / seconds:,.0f}", f"{records / spent:,.0f}"
+            made.add_row(name, span(seconds), span(spent), *speeds, gigabytes(book.get((INGESTION, part, "bytes"))))
     return made
 
 

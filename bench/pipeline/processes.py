@@ -1,7 +1,8 @@
-"""Who is measured has a process of its own: time of each step, and the memory of the process and all below it.
+"""Who is measured has a process of its own: time of each step, and what the process and all below it took for it.
 
 A child tells of its steps on its output, a JSON object per line. Meanwhile the resident memory of its process tree is
-added up ten times a second, Java and Python workers included; pages that several of them share count for each.
+added up ten times a second, Java and Python workers included; pages that several of them share count for each. So is
+their processor time, which says what a step costs even where others use the same cores.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from bench.broker.brokers import BenchError
 MARK = "@bench "
 EVERY_S = 0.1
 PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")
 ROOT = Path(__file__).parents[2]
 
 
@@ -33,6 +35,7 @@ class Step:
 
     name: str
     seconds: float = 0.0
+    cpu_s: float = 0.0
     peak_bytes: int = 0
 
 
@@ -84,7 +87,7 @@ def child(words: Sequence[str], *, limit_s: float = 2400, **environment: str) ->
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,
+        process_group=0,
     )
     told, meter = Told(), Meter(process.pid)
     errors: list[str] = []
@@ -122,13 +125,13 @@ def _hear(told: Told, meter: Meter, line: dict[str, Any]) -> None:
     if "begin" in line:
         meter.begin()
     elif "end" in line:
-        told.steps[line["end"]] = Step(line["end"], line["seconds"], meter.since)
+        told.steps[line["end"]] = Step(line["end"], line["seconds"], meter.spent(), meter.since)
     else:
         told.answers |= line["answer"]
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """The child, and whatever it started: it is the first of a session of its own."""
+    """The child, and whatever it started: it is the first of a group of its own."""
     try:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(5)
@@ -144,11 +147,22 @@ class Meter:
     highest: int = 0
     since: int = 0
     """Since the step began."""
+    cpu_s: float = 0.0
+    """When the step began."""
     ended: bool = False
 
     def begin(self) -> None:
         self.since = 0
         self.look()
+        self.cpu_s = self._cpu_s()
+
+    def spent(self) -> float:
+        """Processor time since the step began."""
+        self.look()
+        return self._cpu_s() - self.cpu_s
+
+    def _cpu_s(self) -> float:
+        return sum(_ticks(pid) for pid in _tree(self.pid)) / TICKS
 
     def run(self) -> None:
         while not self.ended:
@@ -179,4 +193,12 @@ def _resident(pid: int) -> int:
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
     except (OSError, IndexError):
+        return 0
+
+
+def _ticks(pid: int) -> int:
+    """Of the process, and of those that it started and that have ended."""
+    try:
+        return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    except OSError:
         return 0

@@ -11,7 +11,7 @@ from rich.table import Table
 from bench.pipeline.logs import DEPTH, LogSize, network, write_log
 from bench.pipeline.processes import Told, answer, child, step
 from bench.planner.book import span, table
-from bench.stores.book import Book
+from bench.stores.book import Book, Key
 
 DEMAND, PLAN = "demand", "plan"
 STORES_PER, CAPACITY = 10, 50
@@ -42,6 +42,7 @@ def _note_demand(book: Book, size: LogSize, place: Path, told: Told) -> None:
     name = size_name(size)
     for part in ("start of Spark", "demand"):
         book.note((DEMAND, name, part), told.s(part))
+        book.note((DEMAND, name, f"{part}, cpu"), told.steps[part].cpu_s)
     book.note((DEMAND, name, "peak"), told.steps["demand"].peak_bytes)
     book.note((DEMAND, name, "records"), told.answers["records"])
     book.note((DEMAND, name, "bytes"), sum(path.stat().st_size for path in place.glob("*.parquet")))
@@ -57,6 +58,7 @@ def measure_plan(book: Book, folder: Path, sizes: Sequence[LogSize], cores: int,
         _note_demand(book, size, place, told)
         for part, one in told.steps.items():
             book.note((PLAN, name, part), one.seconds)
+            book.note((PLAN, name, f"{part}, cpu"), one.cpu_s)
             book.note((PLAN, name, f"{part}, bytes"), one.peak_bytes)
         book.note((PLAN, name, "all"), told.seconds)
         book.note((PLAN, name, "peak"), told.peak_bytes)
@@ -142,22 +144,22 @@ class _Parts:
 
 def demand_table(book: Book, sizes: Iterable[LogSize]) -> Table:
     made = table(
-        "5. from segments to demand, cold, each in a process of its own; every request leaves two records",
+        "5. from segments to demand, cold: time / processor time; every request leaves two records",
         ["log"],
-        ["records", "on disk", "start of Spark", "demand", "records/s", "peak memory"],
+        ["records", "on disk", "start of Spark", "demand", "records per processor second", "peak memory"],
     )
     for size in sizes:
         name = size_name(size)
-        records, seconds = book.get((DEMAND, name, "records")), book.get((DEMAND, name, "demand"))
-        if not records or not seconds:
+        records, spent = book.get((DEMAND, name, "records")), book.get((DEMAND, name, "demand, cpu"))
+        if not records or not spent:
             continue
         made.add_row(
             name,
             f"{records:,.0f}",
             f"{(book.get((DEMAND, name, 'bytes')) or 0) / 1e6:,.0f} MB",
-            span(book.get((DEMAND, name, "start of Spark"))),
-            span(seconds),
-            f"{records / seconds:,.0f}",
+            both(book, (DEMAND, name, "start of Spark")),
+            both(book, (DEMAND, name, "demand")),
+            f"{records / spent:,.0f}",
             gigabytes(book.get((DEMAND, name, "peak"))),
         )
     return made
@@ -165,12 +167,12 @@ def demand_table(book: Book, sizes: Iterable[LogSize]) -> Table:
 
 def plan_table(book: Book, sizes: Sequence[LogSize], algorithm: str) -> Table:
     names = [size_name(size) for size in sizes]
-    made = table(f"6. from the log to the plan ({algorithm})", ["part"], names)
+    made = table(f"6. from the log to the plan ({algorithm}): time / processor time, peak memory", ["part"], names)
     for part in PARTS:
         made.add_row(
             part,
             *(
-                f"{span(book.get((PLAN, name, part)))} [dim]{gigabytes(book.get((PLAN, name, f'{part}, bytes')))}[/]"
+                f"{both(book, (PLAN, name, part))}, [dim]{gigabytes(book.get((PLAN, name, f'{part}, bytes')))}[/]"
                 for name in names
             ),
         )
@@ -181,6 +183,11 @@ def plan_table(book: Book, sizes: Sequence[LogSize], algorithm: str) -> Table:
     made.add_row("above the bound", *(_share(book.get((PLAN, name, "gap"))) for name in names))
     made.add_row(f"within {LIMIT_S // 60} minutes and {LIMIT_GB} GB", *(_within(book, name) for name in names))
     return made
+
+
+def both(book: Book, key: Key) -> str:
+    """Time, and processor time."""
+    return f"{span(book.get(key))} / {span(book.get((key[0], key[1], f'{key[2]}, cpu')))}"
 
 
 def gigabytes(value: float | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
@@ -108,24 +109,24 @@ def test_contexts_count_what_came_next(spark: SparkSession) -> None:
     assert (4, None, None, "a", None) not in told, "where nothing was before, no context knows of a before"
 
 
-def test_spark_ranks_as_the_model_does_to_the_last_bit(spark: SparkSession) -> None:
-    visits = wander(Random(4), clients=6, steps=40)
-    for moves_only in (True, False):
-        moves = transitions(table(spark, visits), moves_only=moves_only, band_h=6).persist()
-        known, test = moves.where(f.col("came_us") < CUT_US), moves.where(f.col("left_us") > CUT_US)
-        found, questions = contexts(known).persist(), asked(test).persist()
-        methods = {"first": rule_of_thumb(FIRST_ORDER), "second": rule_of_thumb(SECOND_ORDER)}
-        rankings = ranked(answered(questions, found, moves_only=moves_only), methods).persist()
-        for name, chain in (("first", FIRST_ORDER), ("second", SECOND_ORDER)):
-            kind = Kind(chain, methods[name], 6, moves_only)
-            (model,) = models(gains(known, found, methods[name], chain, moves_only=moves_only), kind, [None])
-            for row in rankings.collect():
-                assert _named(row, name) == _asked(model, row)
-        table_of_hits = hits(rankings, list(methods), stay=False)
-        by_model = asked_of_models(questions, [write_movement(model)], 6).orderBy("client").collect()
-        by_spark = table_of_hits.select("client", "asked", "h1_1", "h3_1").orderBy("client").collect()
-        assert [tuple(row)[:4] for row in by_model] == [tuple(row) for row in by_spark]
-        assert sum(row["h1_1"] for row in by_spark) > 0
+@pytest.mark.parametrize("moves_only", [True, False])
+def test_spark_ranks_as_the_model_does_to_the_last_bit(spark: SparkSession, moves_only: bool) -> None:
+    moves = transitions(table(spark, wander(Random(4), clients=6, steps=40)), moves_only=moves_only, band_h=6)
+    known, test = moves.where(f.col("came_us") < CUT_US), moves.where(f.col("left_us") > CUT_US)
+    found, questions = contexts(known).withColumn("gain_micro", f.lit(0)), asked(test).persist()
+    chains = {"first": FIRST_ORDER, "second": SECOND_ORDER}
+    weights = {name: rule_of_thumb(chain) for name, chain in chains.items()}
+    rankings = ranked(answered(questions, found, moves_only=moves_only), weights).persist()
+    rows = rankings.collect()
+    made = []
+    for name, chain in chains.items():
+        kind = Kind(chain, weights[name], 6, moves_only)
+        made += models(found.where(f.col("level").isin(*chain)), kind, [None])
+        assert [_named(row, name) for row in rows] == [_asked(made[-1], row) for row in rows]
+    by_model = asked_of_models(questions, [write_movement(model) for model in made], 6).orderBy("client")
+    by_spark = hits(rankings, list(weights), stay=False).select(*by_model.columns).orderBy("client")
+    assert by_model.collect() == by_spark.collect()
+    assert sum(row["h1_1"] for row in by_spark.collect()) > 0
 
 
 def _named(row: Row, method: str) -> list[tuple[str, float]]:

@@ -11,7 +11,7 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from latecomer.cli import movement as verb
 from latecomer.cli.main import VERBS, run
@@ -20,6 +20,7 @@ from latecomer.model.movement import read_movement
 from latecomer.model.record import Kind
 from latecomer.pipeline.movement_files import Columns, good, read_files, read_log, refused
 from latecomer.pipeline.movement_job import SECOND, Order, predict_movement
+from latecomer.pipeline.stages.movement import KNOWN, TEST, parted, transitions
 from tests.pipeline.logs import BEGIN_US, record, write_log
 
 DAY_S = 86_400
@@ -48,10 +49,11 @@ def commuters(file: Path, *, last_week: str = "") -> Path:
     return file
 
 
+WHO = Columns(client="who", time="when", unit="s", place="where")
 COLUMNS = ["--client=who", "--time=when", "--unit=s", "--place=where"]
 
 
-def test_the_verb_learns_tests_and_exports_and_the_test_teaches_it_nothing(
+def test_the_verb_learns_tests_and_exports(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(verb, "opened", lambda *_: shared_session(spark))
@@ -83,17 +85,20 @@ def test_the_verb_learns_tests_and_exports_and_the_test_teaches_it_nothing(
     answers = pq.read_table(tmp_path / "out" / "latest" / "move_answers").to_pylist()
     assert sum(one["times"] for one in answers) == move["tested"]
 
-    # Another last week, the same model.
-    other = Order(
-        files=(str(commuters(tmp_path / "other.csv", last_week="gp")),),
-        columns=Columns(client="who", time="when", unit="s", place="where"),
-        test_weeks=1,
-        order=2,
-        keep_above=0.5,
-    )
-    found = predict_movement(spark, other, None, lambda _: None)
-    assert found.model == model.read_bytes()
-    assert found.report.tasks[0].methods != move["methods"]
+
+def test_the_weeks_of_the_test_teach_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    def parts(last_week: str) -> tuple[list[Row], list[Row]]:
+        file = commuters(tmp_path / f"log{last_week}.csv", last_week=last_week)
+        visits = good(read_files(spark, [file], WHO, NOW_US))
+        week_us = 7 * DAY_S * 1_000_000
+        moves = transitions(visits, moves_only=False, band_h=4)
+        found = parted(moves, test_us=week_us, tune_us=week_us, each=False).orderBy("client", "left_us").collect()
+        return [row for row in found if row["part"] in KNOWN], [row for row in found if row["part"] == TEST]
+
+    (learned, tested), (other_learned, other_tested) = parts(""), parts("gp")
+    assert learned == other_learned
+    assert tested != other_tested
+    assert [row["came_us"] for row in tested] == [row["came_us"] for row in other_tested]
 
 
 def test_rows_that_are_no_visits_are_kept_apart_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
@@ -181,11 +186,10 @@ def test_files_that_do_not_fit_are_told(spark: SparkSession, tmp_path: Path) -> 
         return str(error.value)
 
     file = str(commuters(tmp_path / "log.csv"))
-    columns = Columns(client="who", time="when", unit="s", place="where")
     text = tmp_path / "notes.txt"
     text.write_text("dear diary", encoding="utf-8")
     assert tried(files=(str(tmp_path / "none.csv"),)).endswith("there is no such file")
     assert "is neither Parquet nor a .csv file" in tried(files=(str(text),))
     assert "--client: " in (told := tried(files=(file,), columns=Columns(client="whom")))
     assert "did you mean" in told
-    assert "--test-weeks: all visits lie within 5.95 weeks" in tried(files=(file,), columns=columns, test_weeks=4)
+    assert "--test-weeks: all visits lie within 5.95 weeks" in tried(files=(file,), columns=WHO, test_weeks=4)

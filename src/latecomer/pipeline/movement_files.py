@@ -94,10 +94,15 @@ def _opened(spark: SparkSession, file: Path) -> DataFrame:
         raise SettingsError("", "there is no such file", source=str(file))
     if file.name.lower().endswith(CSV):
         return spark.read.csv(escaped(file), header=True, inferSchema=False, mode="PERMISSIVE")
-    if file.is_file() and file.open("rb").read(4) != b"PAR1":
+    if file.is_file() and not _is_parquet(file):
         told = "is neither Parquet nor a .csv file; 'latecomer checkins' reads other texts and writes Parquet"
         raise SettingsError("", told, source=str(file))
     return spark.read.parquet(escaped(file))
+
+
+def _is_parquet(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(4) == b"PAR1"
 
 
 def _judged(frame: DataFrame, file: Path, columns: Columns, now_us: Instant) -> DataFrame:

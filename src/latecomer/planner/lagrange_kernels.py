@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, prange
+from numba import njit
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -21,10 +21,6 @@ Bools = npt.NDArray[np.bool_]
 
 ENOUGH = 1e-4
 """Steps shorter than this part of the first change nothing any more."""
-PARALLEL_FROM = 20_000_000
-"""Topics × brokers × candidates from which threads pay; below, the ascent stays in its thread and may be forked."""
-PARTS = 16
-"""Pieces of the work: a few per core, so that a slow one delays little."""
 
 
 class Dual(NamedTuple):
@@ -99,26 +95,6 @@ def _fill_one(dual: Dual, worth: Floats, chosen: Floats, c: int, ratio: Floats) 
         total += part * worth[t, c]
         room -= dual.size[t]
     return total
-
-
-# --- all cores: topics and candidates have nothing in common, so every number is the same ---
-
-
-@njit(cache=True, parallel=True)
-def worths_parallel(dual: Dual, lam: Floats, mu: Floats, rates: Floats, out: Floats) -> None:
-    topics = len(rates)
-    for part in prange(PARTS):
-        first, last = topics * part // PARTS, topics * (part + 1) // PARTS
-        worths(dual, lam[first:last], mu[first:last], rates[first:last], out[first:last])
-
-
-@njit(cache=True, parallel=True)
-def fill_parallel(dual: Dual, worth: Floats, chosen: Floats, value: Floats) -> None:
-    topics, candidates = worth.shape
-    for part in prange(PARTS):
-        ratio = np.empty(topics)
-        for c in range(candidates * part // PARTS, candidates * (part + 1) // PARTS):
-            value[c] = _fill_one(dual, worth, chosen, c, ratio)
 
 
 # --- the ascent ---
@@ -213,7 +189,6 @@ def ascend(
     """
     topics, brokers = dual.rates.shape
     candidates = dual.near.shape[1]
-    parallel = topics * brokers * candidates >= PARALLEL_FROM
     worth, chosen = np.empty((topics, candidates)), np.empty((topics, candidates))
     value, taken = np.empty(candidates), np.empty(candidates, np.bool_)
     slope, counts = np.empty((topics, brokers)), np.empty(topics)
@@ -222,12 +197,8 @@ def ascend(
     best, stalled, steps, shrunk = -np.inf, 0, 0, 1.0
     for _ in range(iterations):
         steps += 1
-        if parallel:
-            worths_parallel(dual, lam, mu, dual.rates, worth)
-            fill_parallel(dual, worth, chosen, value)
-        else:
-            worths(dual, lam, mu, dual.rates, worth)
-            fill(dual, worth, chosen, value)
+        worths(dual, lam, mu, dual.rates, worth)
+        fill(dual, worth, chosen, value)
         bound = pick(dual, value, taken) + lam.sum()
         for t in range(topics):
             bound += mu[t] * dual.replicas[t]

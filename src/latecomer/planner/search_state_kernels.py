@@ -12,14 +12,12 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, prange
+from numba import njit
 
 I64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 UNLIMITED = np.iinfo(np.int64).max
-PARALLEL_FROM = 20_000_000
-"""Topics × candidates × brokers to be priced from which threads pay."""
 
 _Kernel = TypeVar("_Kernel", bound=Callable[..., Any])
 
@@ -179,11 +177,8 @@ def price(case: Case, state: State, everywhere: bool) -> None:
     """Make prices true that are not: those of exchanges into stores, or into every usable broker."""
     wanted = 0 if everywhere else 1
     topics = np.flatnonzero(state.stale > wanted)
-    if everywhere and topics.size * case.toward.size >= PARALLEL_FROM:
-        _price_parallel(case, state, topics)
-    else:
-        for n in range(topics.size):
-            _price_topic(case, state, topics[n], everywhere)
+    for n in range(topics.size):
+        _price_topic(case, state, topics[n], everywhere)
     for t in topics:
         state.stale[t] = wanted
 
@@ -193,13 +188,6 @@ def _price_topic(case: Case, state: State, t: int, everywhere: bool) -> None:
     for c in range(case.usable.size):
         if state.slot[t, c] < 0 and (state.store[c] or (everywhere and case.usable[c])):
             price_one(case, state, t, c)
-
-
-@njit(cache=True, parallel=True)
-def _price_parallel(case: Case, state: State, topics: I64) -> None:
-    """No topic knows of another."""
-    for n in prange(topics.size):
-        _price_topic(case, state, topics[n], bool(np.int64(1)))
 
 
 @njit(cache=True)

@@ -23,7 +23,7 @@ def gains(moves: DataFrame, found: DataFrame, weights: Weights, chain: Sequence[
     same, the most general stays.
     """
     seen = shares(answered(asked(moves), found, moves_only=moves_only), *PARTS)
-    told = seen.select(*PARTS, f.inline(f.array(*_differences(weights, chain))))
+    told = _chances(seen, weights, chain).select(*PARTS, f.inline(f.array(*_differences(chain))))
     summed = told.select("level", *known(), "gain").groupBy("level", *PARTS).agg(f.sum("gain").alias("gain_micro"))
     ours = found.where(f.col("level").isin(*chain))
     same = [ours[name].eqNullSafe(summed[name]) for name in ("level", *PARTS)]
@@ -31,13 +31,21 @@ def gains(moves: DataFrame, found: DataFrame, weights: Weights, chain: Sequence[
     return ours.join(summed, same, "left").select(*(ours[name] for name in CONTEXTS.names), gain)
 
 
-def _differences(weights: Weights, chain: Sequence[int]) -> list[Column]:
-    """Of each level of the chain (level, gain), from the most general up."""
-    found, general = [], f.lit(FLOOR)
-    for level in reversed(chain):
-        weight = weight_of(level, weights[level])
-        with_it = weight * f.coalesce(f"x{level}", f.lit(0.0)) + (1.0 - weight) * general
-        gain = f.floor(f.col("times") * f.log(with_it / general) * MICRO).cast("long")
+def _chances(seen: DataFrame, weights: Weights, chain: Sequence[int]) -> DataFrame:
+    """With a column p<level> for each level of the chain: how likely what came was, to it and the more general ones."""
+    own = [weight_of(level, weights[level]).alias(f"w{level}") for level in chain]
+    found, general = seen.select("*", *own), f.lit(FLOOR)
+    for level in reversed(chain):  # one after another: as one expression the plan would repeat them over and over
+        weight = f.col(f"w{level}")
+        likely = weight * f.coalesce(f"x{level}", f.lit(0.0)) + (1.0 - weight) * general
+        found, general = found.withColumn(f"p{level}", likely), f.col(f"p{level}")
+    return found
+
+
+def _differences(chain: Sequence[int]) -> list[Column]:
+    """Of each level of the chain (level, gain)."""
+    found = []
+    for level, general in zip(chain, [*(f.col(f"p{other}") for other in chain[1:]), f.lit(FLOOR)], strict=True):
+        gain = f.floor(f.col("times") * f.log(f.col(f"p{level}") / general) * MICRO).cast("long")
         found.append(f.struct(f.lit(level).alias("level"), gain.alias("gain")))
-        general = with_it
     return found

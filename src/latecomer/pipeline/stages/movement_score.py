@@ -50,15 +50,13 @@ def weight_of(level: int, row: Sequence[int]) -> Column:
     return f.when(number.isNull(), 0.0).otherwise(f.element_at(table, f.coalesce(number, f.lit(0)) + 1))
 
 
-def taken(weights: Weights) -> list[Column]:
-    """What each level's context takes of all."""
+def taken(weights: Sequence[Column]) -> list[Column]:
+    """What each level's context takes of all, if it takes so much of what is left."""
     left: Column = f.lit(1.0)
     found = []
-    for level, row in enumerate(weights):
-        weight = weight_of(level, row)
+    for weight in weights:
         found.append(left * weight)
-        if any(row):
-            left = left * (f.lit(1.0) - weight)
+        left = left * (f.lit(1.0) - weight)
     return found
 
 
@@ -90,13 +88,20 @@ def ranked(answers: DataFrame, methods: Mapping[str, Weights]) -> DataFrame:
         for level in range(len(LEVELS))
     )
     takes = [f"take{number}" for number in range(len(methods))]
-    shared = (f.array(*taken(weights)).alias(take) for take, weights in zip(takes, methods.values(), strict=True))
-    placed = answers.select(*key, "said", *buckets).select(*key, *shared, _candidates(f.col("said")).alias("each"))
+    # Weights are columns of their own before they are multiplied, or the plan would repeat their tables in each product
+    weighed = [
+        weight_of(level, row).alias(f"{take}_{level}")
+        for take, weights in zip(takes, methods.values(), strict=True)
+        for level, row in enumerate(weights)
+    ]
+    shared = (f.array(*taken([f.col(f"{take}_{level}") for level in range(len(LEVELS))])).alias(take) for take in takes)
+    placed = answers.select(*key, "said", *buckets).select(*key, "said", *weighed)
+    candidates = placed.select(*key, *shared, _candidates(f.col("said")).alias("each"))
     scores = (
         f.sum(f.floor(f.col(take)[f.col("level")] * f.col("seen") / f.col("total") * float(SCORE_ONE))).alias(take)
         for take in takes
     )
-    added = placed.select(*key, *takes, f.inline("each")).groupBy(*key, "candidate").agg(*scores)
+    added = candidates.select(*key, *takes, f.inline("each")).groupBy(*key, "candidate").agg(*scores)
     return added.groupBy(*key).agg(f.struct(*map(_first, takes, methods)).alias("named"))
 
 

@@ -7,12 +7,12 @@ import pytest
 from latecomer.core.effects import Answer, Effect
 from latecomer.core.inputs import Requested
 from latecomer.core.inquiry import WINDOW
-from latecomer.core.retrieval import PAUSE_US
+from latecomer.core.retrieval import PARTIAL, PAUSE_US
 from latecomer.messages.link import Adopted, Complete, Credit, StoreAdvertise, StoreWithdraw
 from latecomer.model.history import Outcome, key_of
 from latecomer.model.record import Kind
 from tests.unit.hand import of, records
-from tests.unit.retrieval_hand import Reader, answer, network, over, renew, the, two_classes
+from tests.unit.retrieval_hand import Reader, U, answer, network, over, renew, the, two_classes
 from tests.unit.store_hand import CLASS, StoreHand, carried, credits, past, query, requests
 
 # -- one store ---------------------------------------------------------------------------------------------------------
@@ -255,6 +255,41 @@ def test_the_last_go_on_in_order_even_where_several_must_be_asked_now() -> None:
     hand.hear("c", answer(x, *[past("e", number, number) for number in range(2, 9)]), over(x))
     hand.hear("b", over(y, store="d"))
     assert reader.ids == [f"e.1.{number}" for number in range(1, 9)], "nothing behind the place is left out"
+
+
+def test_the_last_of_a_part_begin_anew_where_other_classes_are_asked_now() -> None:
+    """What one class was asked for says nothing of where the last of the others begin."""
+    hand = network()
+    reader = Reader(hand, "#", last=3)
+    hand.hear("c", answer(the(reader.first).id, past("e", 1, 1)))
+    effects = _other_classes(hand)
+    x, y = the(effects), the(effects, "b")
+    assert (x.query, y.query) == (query("#", last=2), query("#", last=2))
+    hand.hear("c", answer(x.id, past("e", 1, 1, "u/x"), past("e", 7, 7, "u/x")), over(x.id))
+    hand.hear("b", answer(y.id, past("d", 5, 5, "v/x"), past("d", 6, 6, "v/x"), store="d"))
+    assert reader.ids == ["e.1.1"], "which are the last is not known yet"
+    hand.hear("b", over(y.id, store="d"))
+    assert reader.ids == ["e.1.1", "d.1.6", "e.1.7"]
+    assert [outcome.complete for outcome in reader.outcomes] == [False]
+
+
+def test_nothing_is_owed_by_other_classes_when_as_many_have_come() -> None:
+    hand = network()
+    reader = Reader(hand, "#", last=1)
+    hand.hear("c", answer(the(reader.first).id, past("e", 1, 1)))
+    assert requests(_other_classes(hand), "c") == []
+    assert reader.ids == ["e.1.1"]
+    assert [outcome.problem for outcome in reader.outcomes] == [PARTIAL]
+
+
+def _other_classes(hand: StoreHand) -> list[Effect]:
+    """Another tree, in which what was stored before is not."""
+    hand.hear("b", Adopted("another tree"))
+    hand.hear("b", hand.states("b", "d"))
+    hand.settle()
+    version = hand.broker.membership.version
+    effects = hand.hear("c", Adopted(version), StoreWithdraw((CLASS,)), StoreAdvertise(((U, 2),)), Complete(version))
+    return effects + hand.hear("b", Adopted(version), StoreAdvertise((("v/#", 2),)), Complete(version))
 
 
 def test_one_of_several_that_fails_is_asked_again_with_the_others() -> None:

@@ -68,6 +68,14 @@ class Inquiry:
     """What may be missing in what was handed on, whoever goes on with it."""
     behind: Key | None = None
     """The parts were asked for what stands behind this place."""
+    given: int = 0
+    """Events that have been handed on."""
+    last: int = 0
+    """How many the parts were asked for, the newest; 0: all that stand behind the place."""
+    scope: tuple[str, ...] = ()
+    """The classes that were asked, or the topics of the query itself where these hold all of it."""
+    begun: tuple[str, ...] = ()
+    """Those in which events were found: where the last ones begin is known there."""
     busy: bool = False
     """The taker has not dealt with the last events yet."""
     attempts: int = 0
@@ -80,6 +88,22 @@ class Inquiry:
     hops: int = 0
     from_us: int = 0
     problem: str = ""
+
+    def next_query(self, scope: tuple[str, ...]) -> Query | None:
+        """What is still to be asked for in these classes; None if nothing is."""
+        asked, whole = self.query, (self.query.filter.topic,)
+        if self.place != self.behind and self.begun != whole:
+            self.begun = self.scope
+        self.scope, self.behind = scope, self.place
+        if not self.resumed:
+            self.last = asked.last
+            return asked
+        if not asked.last or self.begun in (scope, whole):
+            self.last = 0
+            return Query(asked.filter, asked.since_us, asked.until_us, 0, self.place)
+        # What stands before the place comes once more, and is passed over: `last` and `after` do not go together.
+        self.last = asked.last - self.given
+        return Query(asked.filter, asked.since_us, asked.until_us, self.last) if self.last > 0 else None
 
     def outcome(self) -> Outcome:
         return Outcome(tuple(self.stores), self.hops, self.from_us, not self.problem, self.problem)

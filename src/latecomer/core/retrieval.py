@@ -11,7 +11,9 @@ Several classes. Where no single class holds all that a filter asks for, one req
 answers are merged by place; an event that two classes hold comes once.
 
 The last events. How many are wanted decides only where an answer begins. What reaches the store while it is being given
-comes as well: cutting the answer off at a number would cut off its newest events, which come in no other way.
+comes as well: cutting the answer off at a number would cut off its newest events, which come in no other way. Where it
+begins is known once some of it has come, and who goes on asks for whatever stands behind. Only if it came from a part
+of the classes, and others are asked now, the answer begins anew there, with as many as are still owed.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ class Retrieval:
         """Begin. `take` and `end` may be called at once, before this returns, or in a later step."""
         self.numbers += 1
         inquiry = Inquiry(self.numbers, query, user, client, take, end, store, self.outbox().next_seq - 1)
-        inquiry.place = query.after
+        inquiry.place = inquiry.behind = query.after
         inquiry.from_us = query.since_us
         self.inquiries[inquiry.number] = inquiry
         if self.interest.ready:
@@ -161,10 +163,12 @@ class Retrieval:
             self._nobody(inquiry)
             return
         inquiry.alone_since = None
-        query, inquiry.behind = asked, inquiry.place
+        query = inquiry.next_query((asked.filter.topic,) if whole else tuple(classes))
         if inquiry.resumed:
-            query = Query(asked.filter, asked.since_us, asked.until_us, 0, inquiry.place)
             inquiry.problem = inquiry.flaw
+        if query is None:
+            self._finish(inquiry)
+            return
         if not whole:
             inquiry.problem = PARTIAL
         for topics in classes:
@@ -251,6 +255,7 @@ class Retrieval:
             events = self._merged(inquiry)
             if events:
                 inquiry.busy = True
+                inquiry.given += len(events)
                 inquiry.take(events)
             elif inquiry.parts and all(part.done and not part.waiting for part in inquiry.parts):
                 self._finish(inquiry)
@@ -267,12 +272,12 @@ class Retrieval:
                 inquiry.place = parts[0].place
             self._consumed(parts[0], len(events))
             return events
-        lasting = inquiry.query.last and not inquiry.resumed
+        last = inquiry.last
         for part in parts:
-            if lasting and not part.done:  # everything must come before it is known which are the last
+            if last and not part.done:  # everything must come before it is known which are the last
                 part.responses.clear()
             self._consumed(part, 0)
-        if lasting and not all(part.done for part in parts):
+        if last and not all(part.done for part in parts):
             return []
         events = []
         while parts and all(part.waiting or part.done for part in parts):
@@ -285,7 +290,7 @@ class Retrieval:
             if inquiry.place is None or key > inquiry.place:
                 inquiry.place = key
                 events.append(event)
-        return events[-inquiry.query.last :] if lasting else events
+        return events[-last:] if last else events
 
     def _consumed(self, part: Part, count: int) -> None:
         responses = part.responses

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from latecomer.planner.algorithms import plan_with
 from latecomer.planner.assignment.seq import Seq
 from latecomer.planner.assignment.wrr import Wrr
-from latecomer.planner.bounds import Bound, bound_of, raise_prices
+from latecomer.planner.bounds import Bound, affordable, bound_of, raise_prices
 from latecomer.planner.cost import cost
 from latecomer.planner.exact import exact, exact_from, limited
 from latecomer.planner.greedy import votes as greedy_votes
@@ -178,7 +178,7 @@ def _shaken(problem: Problem, found: Placement, pool: npt.NDArray[np.bool_], cas
 
 def _again(problem: Problem, prices: Prices, certificate: Certificate, upper: int) -> Certificate:
     """A little more of the ascent, with steps that the better placement makes shorter."""
-    prices.ascend(upper, 1000, alpha=0.3, patience=30)
+    prices.ascend(upper, affordable(problem, prices, 1000, 200), alpha=0.3, patience=30)
     renewed = certify(prices, problem)
     return renewed if renewed.value >= certificate.value else certificate
 

@@ -42,8 +42,7 @@ def bound(problem: Problem, upper: int | None = None, *, iterations: int | None 
 def raise_prices(problem: Problem, prices: Prices, upper: int | None, iterations: int | None = None) -> Certificate:
     """Ascend and certify. Without a known cost the aim is a little above what was reached."""
     if iterations is None:
-        work = problem.rates.size * len(prices.candidates)
-        iterations = max(FEWEST_ITERATIONS, min(ITERATIONS, STEPS // max(1, work)))
+        iterations = affordable(problem, prices, ITERATIONS, FEWEST_ITERATIONS)
     if upper is not None:
         prices.ascend(upper, iterations)
         return certify(prices, problem)
@@ -52,6 +51,12 @@ def raise_prices(problem: Problem, prices: Prices, upper: int | None, iterations
         prices.ascend(aim, iterations // 3)
         aim = max(1, certify(prices, problem).value * 21 // 20)
     return certify(prices, problem)
+
+
+def affordable(problem: Problem, prices: Prices, most: int, fewest: int) -> int:
+    """Iterations: fewer the more each of them is to do."""
+    work = problem.rates.size * len(prices.candidates)
+    return max(fewest, min(most, STEPS // max(1, work)))
 
 
 def bound_of(certificate: Certificate, upper: int | None, steps: int) -> Bound:

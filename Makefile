@@ -45,7 +45,7 @@ test: check ## check, then every test (ARGS="-k name -n 0" picks and steps)
 soak: setup ## fault seeds in bulk on all cores (SEEDS=100000 START=0 JOBS=cores)
 	@$(BIN)/latecomer soak --seeds $(SEEDS) --start $(START) --jobs $(JOBS)
 
-bench: setup ## beside peers (BENCH="simulator broker", stores, planner, planner_zoo; ARGS go to each, so pick one)
+bench: setup ## beside peers (BENCH="simulator broker", stores, planner, planner_zoo, pipeline; ARGS go to each, so pick one)
 	@for bench in $(BENCH); do $(BIN)/python -m bench.$$bench $(ARGS) || exit $$?; done
 
 figures: setup ## the papers' claims, ours beside them, into docs/papers (minutes; goes on where it was interrupted)

@@ -14,15 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from bench.book import BenchError
 from bench.broker.scenarios import PLAIN, Variant
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
 HOST = "127.0.0.1"
-
-
-class BenchError(Exception):
-    """A sentence for the table; the other brokers go on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bench.broker.brokers import BenchError, Broker, Certificate, Running, start
+from bench.book import BenchError
+from bench.broker.brokers import Broker, Certificate, Running, start
 from bench.broker.scenarios import Load, Metric, Variant
 
 SOURCE = Path(__file__).with_name("load.c")

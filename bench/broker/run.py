@@ -15,24 +15,23 @@ import os
 import platform
 import resource
 import shutil
-import signal
 import sys
 import tempfile
 import time
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.broker.brokers import Amqtt, BenchError, Broker, Latecomer, Mosquitto, Other, make_certificate
+from bench.book import BenchError
+from bench.broker.brokers import Amqtt, Broker, Latecomer, Mosquitto, Other, make_certificate
 from bench.broker.measure import Bench, Contender, Fleet, Result, compile_load, rounds
 from bench.broker.report import Report, ratio
 from bench.broker.scenarios import Feature, Scenario, features, scenarios
+from bench.frame import options_for, parsed, run, say_end, two_cores
 
-WIDTH = 160
-"""Columns of the tables in a file."""
 SPARE_FILES = 500
 """Open files that a broker needs besides those of the connections held."""
 
@@ -40,14 +39,9 @@ Group = tuple[Scenario | Feature, list[Contender], int]
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.broker", description="The speed of MQTT brokers side by side."
-    )
-    parser.add_argument("--rounds", type=int, help="how often each broker has its turn (5; quick: 2)")
+    about, quick = "The speed of MQTT brokers side by side.", "fewer scenarios, rounds and seconds"
+    parser = options_for("broker", about, rounds=5, quick_rounds=2, quick=quick)
     parser.add_argument("--seconds", type=float, help="how long a turn lasts (0.5; quick: 0.2)")
-    parser.add_argument(
-        "--quick", action="store_true", help="fewer scenarios, rounds and seconds: to see whether it runs"
-    )
     parser.add_argument(
         "--scenario", action="append", metavar="GLOB", help="only those with such a name; may be repeated"
     )
@@ -55,11 +49,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--broker", action="append", default=[], metavar="NAME=COMMAND", help="with {port} and {data}")
     parser.add_argument("--latecomer", metavar="PROGRAM", help="the program whose verb `broker` is measured")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="where amqtt is installed, once")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every result of every round there")
     parser.add_argument("--list", action="store_true", help="print the names of the scenarios and stop")
-    options = parser.parse_args()
-    if options.rounds is not None and options.rounds < 1:
-        parser.error("--rounds must be at least 1")
+    options = parsed(parser)
     if any("=" not in other for other in options.broker):
         parser.error("--broker must be NAME=COMMAND")
     return options
@@ -118,9 +109,8 @@ def groups(options: argparse.Namespace, brokers: list[Broker], tls: bool) -> lis
             return any(fnmatch(item.name, pattern) for pattern in options.scenario)
         return item.quick or not options.quick
 
-    number = options.rounds or (2 if options.quick else 5)
-    made = [scenario_group(scenario, brokers, number) for scenario in scenarios() if wanted(scenario)]
-    made += [feature_group(f, brokers, number) for f in features() if wanted(f) and (tls or not f.variant.tls)]
+    made = [scenario_group(scenario, brokers, options.rounds) for scenario in scenarios() if wanted(scenario)]
+    made += [feature_group(f, brokers, options.rounds) for f in features() if wanted(f) and (tls or not f.variant.tls)]
     return [group for group in made if group[1]]
 
 
@@ -165,17 +155,11 @@ def as_json(report: Report) -> str:
     return json.dumps({**machine, "results": results}, indent=1)
 
 
-def cores() -> tuple[int | None, int | None]:
-    """One for the broker, one for the load."""
-    usable = sorted(os.sched_getaffinity(0))
-    return (usable[0], usable[1]) if len(usable) > 1 else (None, None)
-
-
 def bench(options: argparse.Namespace, console: Console) -> int:
     brokers = chosen_brokers(options, console)
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    broker_core, load_core = cores()
+    broker_core, load_core = two_cores()
     if broker_core is None:
         console.print("only one core: broker and load share it, and ratios mean little")
     report = Report([broker.name for broker in brokers])
@@ -198,31 +182,19 @@ def bench(options: argparse.Namespace, console: Console) -> int:
         finally:
             fleet.keep([])
     report.show(console)
-    console.print(
-        f"{time.monotonic() - began:.0f} s" + (", interrupted: what is above is complete" if interrupted else "")
-    )
+    say_end(console, began, interrupted=interrupted)
     if options.json:
         options.json.write_text(as_json(report))
     return 130 if interrupted else 0
 
 
-def terminated(number: int, frame: object) -> NoReturn:
-    raise KeyboardInterrupt
+def list_names(console: Console) -> int:
+    items: list[Scenario | Feature] = [*scenarios(), *features()]
+    for item in items:
+        console.print(f"{item.name:24} {item.title}", markup=False)
+    return 0
 
 
 def main() -> int:
     options = arguments()
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
-    if options.list:
-        items: list[Scenario | Feature] = [*scenarios(), *features()]
-        for item in items:
-            console.print(f"{item.name:24} {item.title}", markup=False)
-        return 0
-    signal.signal(signal.SIGTERM, terminated)
-    try:
-        return bench(options, console)
-    except BenchError as error:
-        print(error, file=sys.stderr)
-        return 2
+    return run(list_names if options.list else partial(bench, options))

@@ -18,11 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.table import Table
 
+from bench.book import Book, span, table, times
 from bench.pipeline.figures import check_same
 from bench.pipeline.processes import answer, child, step
 from bench.pipeline.scale import both, gigabytes
-from bench.planner.book import span, table, times
-from bench.stores.book import Book
 
 CHECKINS, FIXED, TUNING = "check-ins", "fixed", "tuning"
 ENGINES = ("spark", "duckdb", "polars")
@@ -230,25 +229,20 @@ def compare_table(book: Book, portions: Sequence[float]) -> Table:
 
 def fixed_table(book: Book) -> Table:
     made = table("2. Spark with nothing to do", ["step"], ["time", "processor time", "memory"])
-    for table_, part, column in book.figures:
-        if table_ == FIXED and column == "seconds":
-            made.add_row(
-                part,
-                *(span(book.get((FIXED, part, unit))) for unit in ("seconds", "cpu")),
-                gigabytes(book.get((FIXED, part, "bytes"))),
-            )
+    _add_steps(made, book, FIXED)
     return made
 
 
-def tuning_table(book: Book) -> Table:
-    made = table(
-        "3. Spark's settings: the job of table 1 at 1×, warm", ["setting"], ["time", "processor time", "peak memory"]
-    )
-    for table_, part, column in book.figures:
-        if table_ == TUNING and column == "seconds":
-            made.add_row(
-                part,
-                *(span(book.get((TUNING, part, unit))) for unit in ("seconds", "cpu")),
-                gigabytes(book.get((TUNING, part, "bytes"))),
-            )
+def tuning_table(book: Book, portion: float) -> Table:
+    title = f"3. Spark's settings: the job of table 1 at {portion:g}×, warm"
+    made = table(title, ["setting"], ["time", "processor time", "peak memory"])
+    _add_steps(made, book, TUNING)
     return made
+
+
+def _add_steps(made: Table, book: Book, name: str) -> None:
+    """A row for each step of this table."""
+    for table_, part, column in book.figures:
+        if table_ == name and column == "seconds":
+            figures = (book.get((name, part, unit)) for unit in ("seconds", "cpu"))
+            made.add_row(part, *map(span, figures), gigabytes(book.get((name, part, "bytes"))))

@@ -8,20 +8,20 @@ from pathlib import Path
 from rich.table import Table
 
 from bench import pipeline_source
+from bench.book import Book, span, table
 from bench.pipeline.logs import DEPTH, LogSize, write_log
 from bench.pipeline.processes import answer, child, step
 from bench.pipeline.scale import gigabytes
-from bench.planner.book import span, table
-from bench.stores.book import Book
 
 INGESTION, SOURCE = "ingestion", "source"
 MEMORY = "4g"
 SEGMENT_ROWS = 100_000
+AGAIN = "analyze, nothing new"
 STEPS = {
     "demand, cold": "segments → demand and distances, cold",
     "demand, warm": "the same, warm",
     "analyze, all new": "latecomer analyze: all tables and the report",
-    "analyze, nothing new": "the same again, nothing new in the log",
+    AGAIN: "the same again, nothing new in the log",
 }
 
 
@@ -95,7 +95,8 @@ def log_table(book: Book) -> Table:
     for part, name in STEPS.items():
         seconds, spent = (book.get((INGESTION, part, unit)) for unit in ("seconds", "cpu"))
         if seconds and spent:
-            speeds = f"{records / seconds:,.0f}", f"{records / spent:,.0f}"
+            # Where nothing is new, no record is counted again.
+            speeds = ("", "") if part == AGAIN else (f"{records / seconds:,.0f}", f"{records / spent:,.0f}")
             made.add_row(name, span(seconds), span(spent), *speeds, gigabytes(book.get((INGESTION, part, "bytes"))))
     return made
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.broker.brokers import BenchError
+from bench.book import BenchError
 
 MARK = "@bench "
 EVERY_S = 0.1
@@ -115,8 +115,9 @@ def child(words: Sequence[str], *, limit_s: float = 2400, **environment: str) ->
     for thread in threads:
         thread.join(2)
     if code:
-        why = "".join(errors).strip()[-400:] or f"ended with {code}"
-        raise BenchError(f"{' '.join(words[:3])}: {why}")
+        late_by = time.perf_counter() - began - limit_s
+        why = "".join(errors).strip()[-400:] if late_by < 0 else f"not done within {limit_s:,.0f} s"
+        raise BenchError(f"{' '.join(words[:3])}: {why or f'ended with {code}'}")
     told.peak_bytes, told.seconds = meter.highest, time.perf_counter() - began
     return told
 
@@ -141,28 +142,29 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 @dataclass(slots=True)
 class Meter:
-    """The most memory that a process and those below it had at once."""
+    """What a process and those below it take: the most memory at once, and processor time."""
 
     pid: int
     highest: int = 0
     since: int = 0
     """Since the step began."""
     cpu_s: float = 0.0
+    began_s: float = 0.0
     """When the step began."""
     ended: bool = False
+    _seen_s: float = 0.0
+    _fell: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self) -> None:
         self.since = 0
         self.look()
-        self.cpu_s = self._cpu_s()
+        self.began_s = self.cpu_s
 
     def spent(self) -> float:
         """Processor time since the step began."""
         self.look()
-        return self._cpu_s() - self.cpu_s
-
-    def _cpu_s(self) -> float:
-        return sum(_ticks(pid) for pid in _tree(self.pid)) / TICKS
+        return self.cpu_s - self.began_s
 
     def run(self) -> None:
         while not self.ended:
@@ -170,8 +172,20 @@ class Meter:
             time.sleep(EVERY_S)
 
     def look(self) -> None:
-        found = sum(_resident(pid) for pid in _tree(self.pid))
-        self.highest, self.since = max(self.highest, found), max(self.since, found)
+        with self._lock:
+            pids = _tree(self.pid)
+            found = sum(map(_resident, pids))
+            self.highest, self.since = max(self.highest, found), max(self.since, found)
+            self._add(sum(map(_ticks, pids)) / TICKS)
+
+    def _add(self, seen_s: float) -> None:
+        """Who ends is in the account of its parent, if that waits for it; if not, what it had is missing from then on.
+        In between it may be in neither, so that a lower sum is believed when it is there again."""
+        if seen_s < self._seen_s and not self._fell:
+            self._fell = True
+            return
+        self.cpu_s += max(0.0, seen_s - self._seen_s)
+        self._seen_s, self._fell = seen_s, False
 
 
 def _tree(root: int) -> list[int]:

@@ -16,10 +16,8 @@ from typing import Any
 
 from rich.table import Table
 
-from bench.broker.brokers import BenchError
-from bench.planner.book import clock, in_turn, table, timed, times
+from bench.book import BenchError, Book, clock, in_turn, table, timed, times
 from bench.planner.work import Ints, Kind, demand, unlimited, ways
-from bench.stores.book import Book
 from latecomer.planner.best import solve
 from latecomer.planner.cost import cost
 from latecomer.planner.distances import Distances

@@ -18,10 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
-from bench.broker.brokers import BenchError
-from bench.planner.book import clock, clock_often, in_turn, table, timed, times
+from bench.book import BenchError, Book, clock, clock_often, in_turn, table, timed, times
 from bench.planner.work import MOST_REPLICAS, Ints, Kind, demand, small_like, spread, unlimited, ways
-from bench.stores.book import Book
 from latecomer.planner.algorithms import plan_with
 from latecomer.planner.assignment.grd_opt import GrdOpt
 from latecomer.planner.best import Solution, solve

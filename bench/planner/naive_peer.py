@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.table import Table
 
-from bench.planner.book import clock, clock_often, in_turn, table, timed, times
+from bench.book import Book, clock, clock_often, in_turn, table, timed, times
 from bench.planner.scale import exponent
 from bench.planner.work import Ints, Kind, demand, graph, network, small_like, ways
-from bench.stores.book import Book
 from latecomer.planner.greedy import Access, votes
 from latecomer.planner.problem import Problem
 

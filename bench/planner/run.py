@@ -6,26 +6,16 @@ python -m bench.planner [--quick] [--rounds 5] [--sections steps,naive] [--spopt
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import sys
-import time
-from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 
-import numba
 from rich.console import Console
-from rich.table import Table
 
-from bench.broker.brokers import BenchError
-from bench.broker.run import WIDTH
+from bench.book import Book
+from bench.frame import Section, add_sections, conditions, options_for, parsed, run, run_sections, words
 from bench.planner import median_peer, medoids_peer, naive_peer, scale
-from bench.planner.book import markdown
 from bench.planner.medoids_peer import Setting
-from bench.stores.book import Book
-from latecomer import __version__
 
 SECTIONS = ("steps", "compile", "large", "growth", "naive", "medoids", "median")
 SIZES = ((100, 10), (1_000, 100))
@@ -43,40 +33,18 @@ SETTINGS = (
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.planner", description="The speed of the planner.")
-    parser.add_argument("--rounds", type=int, help="how often each has its turn (5; quick: 1)")
-    parser.add_argument("--quick", action="store_true", help="small networks: to see whether it runs")
-    parser.add_argument("--sections", default=",".join(SECTIONS), help=f"of {', '.join(SECTIONS)} (all)")
+    parser = options_for("planner", "The speed of the planner.", rounds=5, quick_rounds=1, quick="small networks")
+    add_sections(parser, SECTIONS)
     parser.add_argument(
         "--spopt", metavar="PYTHON", default=sys.executable, help="the Python that has spopt (this one, if it has)"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure of every round there")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there, for the documentation")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    options.rounds = options.rounds or (1 if options.quick else 5)
-    if options.rounds < 1:
-        parser.error("--rounds must be at least 1")
-    options.sections = options.sections.split(",")
-    if unknown := [word for word in options.sections if word not in SECTIONS]:
-        parser.error(f"--sections: there is no {unknown[0]}, only {', '.join(SECTIONS)}")
+    options = parsed(parser)
+    options.sections = words(parser, "sections", options.sections, SECTIONS)
     return options
 
 
-def conditions(console: Console, spopt: str) -> None:
-    """What must be known to read the tables."""
-    console.print(
-        f"Latecomer {__version__}, CPython {platform.python_version()}, numba {numba.__version__}, "
-        f"kmedoids {version('kmedoids')}, highspy {version('highspy')}, spopt {spopt or '–'}; "
-        f"{os.cpu_count()} cores, load before the run {os.getloadavg()[0]:.1f}; {platform.platform()}"
-    )
-    if not spopt:
-        console.print(median_peer.HINT)
-
-
-def sections(
-    book: Book, options: argparse.Namespace, spopt: str
-) -> dict[str, tuple[Callable[[], None], Callable[[], Table]]]:
+def sections(book: Book, options: argparse.Namespace, spopt: str) -> dict[str, Section]:
     """Per section what measures and what shows."""
     quick, rounds = options.quick, options.rounds
     sizes = SIZES[:1] if quick else SIZES
@@ -106,33 +74,12 @@ def sections(
 
 def bench(options: argparse.Namespace, console: Console) -> int:
     spopt = median_peer.version_of(options.spopt)
-    conditions(console, spopt)
+    peers = [(name, version(name)) for name in ("numba", "kmedoids", "highspy")]
+    console.print(conditions(*peers, ("spopt", spopt or "–")))
+    if not spopt:
+        console.print(median_peer.HINT)
     book = Book(console)
-    tables: list[Table] = []
-    ended = 0
-    for name, (measure, show) in sections(book, options, spopt).items():
-        if name not in options.sections:
-            continue
-        try:
-            measure()
-        except KeyboardInterrupt:
-            ended = 130
-        except BenchError as error:
-            console.print(f"[red]{name}, given up: {error}[/]")
-            ended = 1
-        tables.append(show())
-        if ended == 130:
-            break
-    for made in tables:
-        console.print(made)
-    took = f"{time.monotonic() - book.began:.0f} s"
-    console.print(took + (", interrupted: what is above is what was measured" if ended == 130 else ""))
-    if options.markdown:
-        options.markdown.write_text("\n".join(markdown(made) for made in tables))
-    if options.json:
-        figures = [{"table": t, "row": r, "column": c, "figures": f} for (t, r, c), f in book.figures.items()]
-        options.json.write_text(json.dumps(figures, indent=1))
-    return ended
+    return run_sections(book, sections(book, options, spopt), options)
 
 
 def main() -> int:
@@ -140,11 +87,4 @@ def main() -> int:
     if options.child:
         scale.child(options.child)
         return 0
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
-    try:
-        return bench(options, console)
-    except BenchError as error:
-        print(error, file=sys.stderr)
-        return 2
+    return run(partial(bench, options))

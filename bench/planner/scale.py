@@ -16,10 +16,8 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from bench.broker.brokers import BenchError
-from bench.planner.book import clock, clock_often, in_turn, span, table, timed
+from bench.book import BenchError, Book, clock, clock_often, in_turn, span, table, timed
 from bench.planner.work import Kind, demand, limited, network, small_like, ways
-from bench.stores.book import Book
 from latecomer.model.topology_generators import line
 from latecomer.planner.algorithms import plan_with
 from latecomer.planner.assignment.wrr import Wrr

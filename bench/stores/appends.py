@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from bench.book import Book
 from bench.broker.brokers import Running
-from bench.stores.book import Book
 from bench.stores.events import Past
 from bench.stores.load import LOAD_BOUND, Load
 from bench.stores.servers import DURABILITIES, Contenders, JetStream, Mosquitto, Place, cpu_seconds, store_folder

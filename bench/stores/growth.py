@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bench.broker.brokers import BenchError, Running
+from bench.book import BenchError, Book
+from bench.broker.brokers import Running
 from bench.stores.appends import fill_jetstream, fill_latecomer
-from bench.stores.book import Book
 from bench.stores.events import KINDS, Ask, Kind, Past
 from bench.stores.load import LOAD_BOUND, Load
 from bench.stores.servers import Contenders, JetStream, Latecomer, Place, cpu_seconds, crash, disk_bytes, store_folder

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.broker.brokers import BenchError
+from bench.book import BenchError
 from bench.broker.measure import SOURCE as BROKER_SOURCE
 
 SOURCE = Path(__file__).with_name("load.c")

@@ -6,7 +6,8 @@ import json
 import socket
 from typing import Any
 
-from bench.broker.brokers import HOST, BenchError
+from bench.book import BenchError
+from bench.broker.brokers import HOST
 
 PATIENCE_SECONDS = 60.0
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from bench.book import Book, Key, table
 from bench.stores.appends import BATCHES, ENGINE, LOADS, SERVER, engine_row, row
-from bench.stores.book import Book, Key
 from bench.stores.events import KINDS
 from bench.stores.growth import FOOTPRINT, LATENCY, NEWEST, REPLAY, at
 from bench.stores.servers import DURABILITIES
@@ -36,17 +36,9 @@ def ratio(book: Book, ours: Key, theirs: Key) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def table(title: str, first: str, columns: Sequence[str]) -> Table:
-    made = Table(title=title, title_justify="left")
-    made.add_column(first, overflow="fold")
-    for column in columns:
-        made.add_column(column, justify="right", overflow="fold")
-    return made
-
-
 def append_tables(book: Book) -> list[Table]:
     engine = table(
-        "1a. events appended per second, without a server", "durability, load", ["bare file", "Latecomer", "ratio"]
+        "1a. events appended per second, without a server", ["durability, load"], ["bare file", "Latecomer", "ratio"]
     )
     for durability in DURABILITIES:
         for batch in BATCHES:
@@ -57,7 +49,7 @@ def append_tables(book: Book) -> list[Table]:
     names = ("JetStream", "Mosquitto", "Latecomer")
     server = table(
         "1b. events published, kept and acknowledged per second, one publisher; CPU: of the server, per event",
-        "durability, load",
+        ["durability, load"],
         [*names, "ratio to\nJetStream", "ratio to\nMosquitto", *(f"CPU µs\n{name}" for name in names)],
     )
     for durability in DURABILITIES:
@@ -72,7 +64,7 @@ def append_tables(book: Book) -> list[Table]:
 def replay_table(book: Book, count: int) -> Table:
     made = table(
         f"2. replay of the last {count:,} events to one client, or of as many as come in 30 s",
-        "",
+        [""],
         ["events/s", "ratio to the peer", "CPU µs per event"],
     )
     pull, queue = "jetstream, pull", "mosquitto, queue of a session, QoS 1"
@@ -97,7 +89,7 @@ def growth(book: Book, name: str, sizes: Sequence[int], column: str) -> str:
 def latency_table(book: Book, sizes: Sequence[int]) -> Table:
     made = table(
         "3. milliseconds from question to last event, p50 / p99; growth: p50 of the largest store to the smallest",
-        "question",
+        ["question"],
         ["stored", "JetStream", "Latecomer", "ratio p50", "ratio p99", "engine alone", "one hop away"],
     )
     for kind in KINDS:
@@ -127,7 +119,7 @@ def newest_table(book: Book) -> Table:
     columns = ("jetstream", "mosquitto", "latecomer")
     made = table(
         "3b. milliseconds to the newest event of each of 100 topics: last per subject, or retained messages",
-        "",
+        [""],
         ["JetStream", "Mosquitto", "Latecomer", "ratio to\nJetStream", "ratio to\nMosquitto"],
     )
     for share in ("p50", "p99"):
@@ -138,7 +130,7 @@ def newest_table(book: Book) -> Table:
 
 
 def footprint_table(book: Book, sizes: Sequence[int]) -> Table:
-    made = table("4. files, starts, memory", "", ["stored", "JetStream", "Latecomer", "ratio"])
+    made = table("4. files, starts, memory", [""], ["stored", "JetStream", "Latecomer", "ratio"])
     rows = {
         "fill": "filled, events per second",
         "bytes": "bytes on disk per event",

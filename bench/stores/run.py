@@ -6,22 +6,19 @@ python -m bench.stores [--events 10000000] [--rounds 3] [--sections append,grow]
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
-import signal
 import sqlite3
-import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
-from bench.broker.brokers import BenchError
-from bench.broker.run import WIDTH, cores, terminated
+from bench.book import BenchError, Book
+from bench.frame import options_for, parsed, run, say_end, two_cores, words, write_figures
 from bench.stores.appends import EngineAppends, ServerAppends
-from bench.stores.book import Book
 from bench.stores.events import MINUTE, PAYLOAD_BYTES, STEP_US, TOPICS, Past
 from bench.stores.growth import Growth
 from bench.stores.load import compile_load
@@ -36,12 +33,11 @@ CONTENDERS = ("jetstream", "mosquitto", "engine", "latecomer")
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.stores", description="The speed of stores side by side.")
+    about, quick = "The speed of stores side by side.", f"{QUICK_EVENTS:,} events at most"
+    parser = options_for("stores", about, rounds=3, quick_rounds=1, quick=quick)
     parser.add_argument("--events", type=int, default=SIZES[-1], help=f"stored in the end ({SIZES[-1]:,})")
     parser.add_argument("--replay", type=int, default=1_000_000, help="events of a replay, the newest (1,000,000)")
-    parser.add_argument("--rounds", type=int, help="how often each has its turn (3; quick: 1)")
     parser.add_argument("--seconds", type=float, help="how long a turn of appending lasts (1; quick: 0.2)")
-    parser.add_argument("--quick", action="store_true", help="200,000 events at most: to see whether it runs")
     parser.add_argument("--sections", default=",".join(SECTIONS), help="append: table 1; grow: the others (both)")
     parser.add_argument(
         "--only", default=",".join(CONTENDERS), help="of these; the engine is the store without a broker"
@@ -52,19 +48,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--nats", metavar="PROGRAM", help="the nats-server to measure (the one on the path)")
     parser.add_argument("--mosquitto", metavar="PROGRAM", help="the mosquitto to measure (the one on the path)")
     parser.add_argument("--latecomer", metavar="PROGRAM", help="the program whose verb `broker` is measured")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure of every round there")
-    options = parser.parse_args()
-    options.rounds = options.rounds or (1 if options.quick else 3)
+    options = parsed(parser, least_one=["replay"])
     options.seconds = options.seconds or (0.2 if options.quick else 1.0)
     if options.quick:
         options.events, options.replay = min(options.events, QUICK_EVENTS), min(options.replay, QUICK_REPLAY)
     if options.events < 2 * MINUTE or options.events % TOPICS:
         parser.error(f"--events must be at least {2 * MINUTE:,}, and a multiple of {TOPICS}")
-    if options.rounds < 1 or options.replay < 1:
-        parser.error("--rounds and --replay must be at least 1")
-    for name, said, known in (("sections", options.sections, SECTIONS), ("only", options.only, CONTENDERS)):
-        if unknown := [word for word in said.split(",") if word not in known]:
-            parser.error(f"--{name}: there is no {unknown[0]}, only {', '.join(known)}")
+    options.sections = words(parser, "sections", options.sections, SECTIONS)
+    options.only = words(parser, "only", options.only, CONTENDERS)
     return options
 
 
@@ -78,7 +69,8 @@ def file_system(folder: Path) -> str:
     return kind
 
 
-def chosen(options: argparse.Namespace, only: list[str]) -> Contenders:
+def chosen(options: argparse.Namespace) -> Contenders:
+    only = options.only
     nats, mosquitto = options.nats or find("nats-server"), options.mosquitto or find("mosquitto")
     return Contenders(
         JetStream(nats) if nats and "jetstream" in only else None,
@@ -117,12 +109,11 @@ def conditions(console: Console, folder: Path, contenders: Contenders) -> None:
 
 
 def bench(options: argparse.Namespace, console: Console) -> int:
-    contenders = chosen(options, options.only.split(","))
-    server_core, load_core = cores()
+    contenders = chosen(options)
+    server_core, load_core = two_cores()
     if server_core is None:
         console.print("only one core: servers and load share it, and ratios mean little")
     sizes = [size for size in SIZES if size < options.events] + [options.events]
-    sections = options.sections.split(",")
     book = Book(console)
     interrupted = False
     with tempfile.TemporaryDirectory(prefix="latecomer-bench-", dir=options.directory) as name:
@@ -132,33 +123,22 @@ def bench(options: argparse.Namespace, console: Console) -> int:
         place = Place(folder, server_core, load_core)
         past = Past(time.time_ns() // 1000 - (options.events + MINUTE) * STEP_US)
         try:
-            if "append" in sections:
+            if "append" in options.sections:
                 if contenders.engine:
                     EngineAppends(place, options.seconds).run(book, options.rounds)
                 ServerAppends(place, load, options.seconds, contenders).run(book, options.rounds)
-            if "grow" in sections:
+            if "grow" in options.sections:
                 Growth(book, place, load, past, sizes, options.rounds, options.replay, contenders, options.quick).run()
         except KeyboardInterrupt:
             interrupted = True
         except BenchError as error:
             console.print(f"[red]given up: {error}[/]")
     show(book, console, sizes, options.replay)
-    took = f"{time.monotonic() - book.began:.0f} s"
-    console.print(took + (", interrupted: what is above is what was measured" if interrupted else ""))
+    say_end(console, book.began, interrupted=interrupted)
     if options.json:
-        figures = [{"table": t, "row": r, "column": c, "figures": f} for (t, r, c), f in book.figures.items()]
-        options.json.write_text(json.dumps(figures, indent=1))
+        write_figures(book, options.json)
     return 130 if interrupted else 0
 
 
 def main() -> int:
-    options = arguments()
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
-    signal.signal(signal.SIGTERM, terminated)
-    try:
-        return bench(options, console)
-    except BenchError as error:
-        print(error, file=sys.stderr)
-        return 2
+    return run(partial(bench, arguments()))

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from bench.broker.brokers import HOST, BenchError, Running, accepts, free_ports
+from bench.book import BenchError
+from bench.broker.brokers import HOST, Running, accepts, free_ports
 from bench.stores.nats import ask
 
 STREAM = "BENCH"

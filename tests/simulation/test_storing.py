@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from latecomer.core.tree import Tree
+from latecomer.model.filters import parse_filter
+from latecomer.model.topics import topic_covers
 from latecomer.sim.report import Result
 from latecomer.sim.runner import Run
+from latecomer.sim.scenario import Demand, Store
 from latecomer.sim.scenario_check import Prepared, load
-from latecomer.sim.storing import hops_expected
 
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "storing.toml"
 STORED = 0.5 * 40
 """λ/μ"""
 HOPS = 1.5
 """By hand, as in the scenario."""
+
+
+def hops_expected(tree: Tree, stores: Sequence[Store], demands: Sequence[Demand]) -> float:
+    """Σ r·d / Σ r of demands that some store covers."""
+    cost = total = 0.0
+    for demand in demands:
+        topic = parse_filter(demand.filter).topic
+        near = [
+            tree.hops(demand.broker, store.broker)
+            for store in stores
+            if any(topic_covers(topics, topic) for topics in store.topics)
+        ]
+        if near:
+            cost += demand.rate * min(near)
+            total += demand.rate
+    return cost / total if total else 0.0
 
 
 @pytest.fixture(scope="module")

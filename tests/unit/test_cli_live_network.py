@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
 
-import msgspec
 import pytest
 
 from latecomer.cli.doors import Refused, Silent
@@ -22,56 +18,32 @@ from latecomer.model.topology import Topology
 from latecomer.runtime.network_views import KeptView, MemberView, NetworkView, WireView
 from latecomer.runtime.store_views import StoresView
 from latecomer.sim.world import World
+from tests.unit.admin_hand import Answer, answering, token_file
 
-TOKEN = "0123456789abcdef"
 SECOND = 1_000_000
 MEMBERS = (MemberView("b1", True), MemberView("b2", True, "b1"), MemberView("b3", True, "b2"), MemberView("b9", False))
 WIRES = (WireView("b1", "b2", 5, True), WireView("b2", "b3", 7, True), WireView("b1", "b3", 9, False))
 VIEW = NetworkView("b2", "net", "v1", True, "b1", MEMBERS, WIRES, (KeptView("b3", "t/#", 9, True),))
 
 
-@contextmanager
-def answering(asked: list[tuple[str, bytes]], status: int = 200) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._say(b"")
+STORES = StoresView("b3", None, (), (), 5, {"t/#": (1, 2)})
 
-        def do_POST(self) -> None:
-            self._say(self.rfile.read(int(self.headers["Content-Length"])))
 
-        def _say(self, given: bytes) -> None:
-            asked.append((self.path, given))
-            what: object = VIEW
-            good = status == 200 or self.path.endswith("/network")
-            if not self.path.endswith("/network"):
-                what = (
-                    StoresView("b3", None, (), (), 5, {"t/#": (1, 2)}) if good else {"problem": "there is no way to b3"}
-                )
-            body = msgspec.json.encode(what)
-            self.send_response(200 if good else status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+def network(asked: list[tuple[str, bytes]], status: int = 200) -> AbstractContextManager[str]:
+    """An admin interface that knows the network, and answers everything else with this status."""
 
-        def log_message(self, *_: object) -> None: ...
+    def answer(path: str, body: bytes) -> Answer:
+        asked.append((path, body))
+        if path.endswith("/network"):
+            return 200, VIEW
+        return status, STORES if status == 200 else {"problem": "there is no way to b3"}
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return answering(answer)
 
 
 @pytest.fixture
 def token(tmp_path: Path) -> Path:
-    file = tmp_path / "token"
-    file.touch(mode=0o600)
-    file.write_text(TOKEN + "\n", encoding="utf-8")
-    return file
+    return token_file(tmp_path)
 
 
 # -- running -----------------------------------------------------------------------------------------------------------
@@ -79,7 +51,7 @@ def token(tmp_path: Path) -> Path:
 
 def test_one_address_is_enough(token: Path) -> None:
     asked: list[tuple[str, bytes]] = []
-    with answering(asked) as url:
+    with network(asked) as url:
         live = read_live(url, token)
         assert live.running
         assert live.topology.ids() == ("b1", "b2", "b3")
@@ -101,7 +73,7 @@ def test_one_address_is_enough(token: Path) -> None:
 
 @pytest.mark.parametrize(("status", "kind"), [(503, Silent), (409, Refused), (401, Refused)])
 def test_who_cannot_be_reached_is_told_from_who_refuses(token: Path, status: int, kind: type[Exception]) -> None:
-    with answering([], status) as url:
+    with network([], status) as url:
         live = read_live(url, token)
         with pytest.raises(kind, match="the token is not the right one" if status == 401 else "there is no way to b3"):
             live.assign("b3", ["t/#"])

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -18,9 +15,9 @@ from latecomer.history import Engine, EngineSettings
 from latecomer.model.event import Event
 from latecomer.model.ids import EventId
 from latecomer.runtime.store_views import ClassView, OtherStoreView, StoresView, StoreView
+from tests.unit.admin_hand import answering, token_file
 
 Capture = pytest.CaptureFixture[str]
-TOKEN = "0123456789abcdef"
 NOON_US = 1_794_830_400_000_000
 STORE = StoreView(
     (ClassView("sensors/#", NOON_US, (), True),),
@@ -36,39 +33,14 @@ OTHER = OtherStoreView("b4", ("sensors/#",), NOON_US, False)
 KNOWING = StoresView("b2", STORE, (OTHER,), ())
 
 
-@contextmanager
-def answering(said: StoresView, status: int = 200) -> Iterator[str]:
-    """An admin interface that says this to whoever has the token."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            known = self.headers["Authorization"] == f"Bearer {TOKEN}" and self.path == "/api/v1/stores"
-            body = msgspec.json.encode(said)
-            self.send_response(status if known else 401)
-            self.send_header("Location", "http://127.0.0.1:1/elsewhere")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+def telling(said: StoresView, status: int = 200) -> AbstractContextManager[str]:
+    """An admin interface that says this to whoever asks for stores."""
+    return answering(lambda path, _: (status, said) if path == "/api/v1/stores" else (404, None))
 
 
 @pytest.fixture
 def token(tmp_path: Path) -> Path:
-    file = tmp_path / "token"
-    file.touch(mode=0o600)
-    file.write_text(TOKEN + "\n", encoding="utf-8")
-    return file
+    return token_file(tmp_path)
 
 
 def test_each_store_is_a_row() -> None:
@@ -107,7 +79,7 @@ def test_an_age_is_short(seconds: float, shown: str) -> None:
 
 
 def test_the_table_and_the_json(token: Path, capsys: Capture) -> None:
-    with answering(KNOWING) as url:
+    with telling(KNOWING) as url:
         assert run(VERBS, ["stores", "--admin", url, "--token-file", str(token)]) == 0
         assert "mean hops" in capsys.readouterr().out
         assert run(VERBS, ["stores", "--admin", url, "--token-file", str(token), "--json"]) == 0
@@ -116,7 +88,7 @@ def test_the_table_and_the_json(token: Path, capsys: Capture) -> None:
 
 
 def test_who_is_silent_is_named_and_the_others_are_shown(token: Path, capsys: Capture) -> None:
-    with answering(KNOWING) as url:
+    with telling(KNOWING) as url:
         words = ["stores", "--admin", "http://127.0.0.1:1", "--admin", url, "--token-file", str(token)]
         assert run(VERBS, words) == 0
     said = capsys.readouterr()
@@ -126,13 +98,13 @@ def test_who_is_silent_is_named_and_the_others_are_shown(token: Path, capsys: Ca
 
 @pytest.mark.parametrize(("status", "words"), [(401, "the token is not the right one"), (302, "302")])
 def test_a_refusal_and_a_false_trail(status: int, words: str, token: Path, capsys: Capture) -> None:
-    with answering(KNOWING, status) as url:
+    with telling(KNOWING, status) as url:
         assert run(VERBS, ["stores", "--admin", url, "--token-file", str(token)]) == 2
     assert f"refuses: {words}" in capsys.readouterr().err
 
 
 def test_where_nobody_keeps_anything(token: Path, capsys: Capture) -> None:
-    with answering(StoresView("b1", None, (), ())) as url:
+    with telling(StoresView("b1", None, (), ())) as url:
         assert run(VERBS, ["stores", "--admin", url, "--token-file", str(token)]) == 0
     assert "no broker keeps any history" in capsys.readouterr().out
 
@@ -153,7 +125,7 @@ def test_what_cannot_be_asked(words: list[str], sentence: str, token: Path, caps
 
 def test_the_settings_of_a_broker_say_where_it_is(token: Path, tmp_path: Path, capsys: Capture) -> None:
     config = tmp_path / "s.toml"
-    with answering(KNOWING) as url:
+    with telling(KNOWING) as url:
         config.write_text(f"[admin]\nport = {url.rpartition(':')[2]}\ntoken_file = '{token}'\n", encoding="utf-8")
         assert run(VERBS, ["stores", "--config", str(config)]) == 0
     assert "b2" in capsys.readouterr().out

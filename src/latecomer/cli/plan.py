@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from latecomer.cli.extras import needed
 from latecomer.cli.log_options import ClassesFile, Depth, Since, Until
 from latecomer.cli.plan_files import LIVE, placed, read_demand_file, read_limits, read_network_words, write_text
 from latecomer.cli.plan_log import LogOrder, measured
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PICTURES = (".svg", ".png", ".pdf")
-EXTRA = ("numpy", "numba", "scipy", "highspy", "matplotlib")
 
 
 def plan(
@@ -148,16 +148,9 @@ def tell_written(console: Console, out: Path | None, plot: Path | None) -> None:
             console.print(f"The {what} is in {file}.", highlight=False, soft_wrap=True, markup=False)
 
 
-@contextmanager
-def libraries() -> Iterator[None]:
-    """What a plan needs and a broker does not; a sentence when it is not installed."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        name = (error.name or "").partition(".")[0]
-        if name not in EXTRA:
-            raise
-        raise SettingsError("", f"{name} is missing; install it with: pip install 'latecomer[plan]'") from None
+def libraries() -> AbstractContextManager[None]:
+    """What a plan needs and a broker does not."""
+    return needed("plan")
 
 
 @contextmanager

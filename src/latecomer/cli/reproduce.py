@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from latecomer.cli.plan import libraries
 from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened
 from latecomer.model.errors import SettingsError
 
@@ -47,13 +48,11 @@ def reproduce(
     _check(seeds, jobs, quick, docs)
     if jobs and master != MASTER:
         raise SettingsError("--jobs", f"{master} has the cores it has: leave out --jobs or --master")
-    try:
+    with libraries():
         from latecomer.experiments.grid import alone
         from latecomer.experiments.pages import write_page
         from latecomer.experiments.papers import PAPERS, QUICK_SEEDS, SEEDS, chosen
         from latecomer.experiments.papers import reproduce as reproduce_claim
-    except ModuleNotFoundError as error:
-        raise SettingsError("", f"{error.name} is missing; install it with: pip install 'latecomer[plan]'") from None
     wanted = chosen(claims or [])
     incomplete = [claim.paper for claim in wanted if any(other not in wanted for other in PAPERS[claim.paper])]
     if docs is not None and incomplete:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from latecomer.cli.extras import needed
 from latecomer.model.errors import LatecomerError, SettingsError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTER_VARIABLE = "LATECOMER_SPARK"
-EXTRA = ("duckdb", "grpc", "pandas", "polars", "pyspark", "py4j", "zstandard", "google")
 
 Master = Annotated[
     str,
@@ -50,16 +50,9 @@ def opened(master: str = MASTER, memory: str = MEMORY, conf: Sequence[str] | Non
         raise LatecomerError(f"Spark failed: {first_line(error)} (LATECOMER_TRACEBACK=1 shows all of it)") from error
 
 
-@contextmanager
-def spark_libraries() -> Iterator[None]:
-    """A sentence when what Spark needs is not installed."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        name = (error.name or "").partition(".")[0]
-        if name not in EXTRA:
-            raise
-        raise SettingsError("", f"{name} is missing; install it with: pip install 'latecomer[spark]'") from None
+def spark_libraries() -> AbstractContextManager[None]:
+    """What Spark needs."""
+    return needed("spark")
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -121,11 +121,14 @@ def supervise(network: Network, data: Path, *, restart: bool) -> None:
 
 def overview(network: Network) -> Table:
     """Where to connect."""
-    table = Table(box=SIMPLE_HEAD)
-    columns = ["broker", "clients", "WebSocket", "admin", "linked with"]
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("broker", overflow="fold")
+    for column in ("clients", "WebSocket", "admin"):
+        table.add_column(column, no_wrap=True)  # an address in two lines is none to be copied
+    table.add_column("linked with", overflow="fold")
     keeping = any(seat.store for seat in network.brokers)
-    for column in (*columns, "keeps") if keeping else columns:
-        table.add_column(column, overflow="fold")
+    if keeping:
+        table.add_column("keeps", overflow="fold")
     for seat in network.brokers:
         linked = " ".join(other.id for other, _ in network.neighbours(seat.id))
         table.add_row(

@@ -13,23 +13,12 @@ import msgspec
 from matplotlib.figure import Figure
 
 from latecomer.experiments.statistics import Estimate
+from latecomer.pipeline.figure_style import STYLE, write
 
 MARKERS = {"wrr": "s", "seq": "o", "grd_opt": "^", "rnd": "x", "refined": "*", "bound": "", "pub/sub": "s"}
 DASHES = {"rnd": ":", "grd_opt": "--", "bound": "-.", "kept": "--"}
 OTHER_MARKERS = "Dv<>ph"
-STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",  # text stays text: small, searchable, in the reader's own font
-    "svg.hashsalt": "latecomer",
-    "font.family": "serif",
-    "font.size": 9,
-    "axes.grid": True,
-    "grid.linestyle": ":",
-    "grid.color": "0.7",
-    "lines.linewidth": 1.0,
-    "lines.markersize": 4.5,
-    "legend.fontsize": 8,
-    "legend.framealpha": 1.0,
-}
+CURVES: dict[Any, Any] = {**STYLE, "lines.markersize": 4.5, "legend.fontsize": 8, "legend.framealpha": 1.0}
 
 
 class Curve(msgspec.Struct, frozen=True):
@@ -56,7 +45,7 @@ class Chart(msgspec.Struct, frozen=True):
 
 def draw(chart: Chart, folder: Path) -> Path:
     """Write the chart as SVG into a folder and return the file."""
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(CURVES):
         figure = Figure(figsize=(3.7 * len(chart.panels), 2.9), layout="constrained")
         for axes, panel in zip(figure.subplots(1, len(chart.panels), squeeze=False)[0], chart.panels, strict=True):
             for number, curve in enumerate(panel.curves):
@@ -82,7 +71,7 @@ def draw(chart: Chart, folder: Path) -> Path:
             axes.legend()
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{chart.name}.svg"
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        write(figure, file)
     return file
 
 

@@ -5,30 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import matplotlib as mpl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from latecomer.model.errors import SettingsError
+from latecomer.pipeline.figure_style import plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from latecomer.pipeline.checkins_job import Analysis, Figures
 
-STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",  # text stays text: small, searchable, in the reader's own font
-    "svg.hashsalt": "latecomer",
-    "font.family": "serif",
-    "font.size": 9,
-    "axes.grid": True,
-    "grid.linestyle": ":",
-    "grid.color": "0.7",
-    "lines.linewidth": 1.0,
-}
 DAY_H, WEEK_H = 24, 168
 VISITS_SHOWN = 1000
 DAYS_LABELLED = 3
@@ -36,18 +23,11 @@ DAYS_LABELLED = 3
 
 def draw(file: Path, found: Analysis) -> None:
     """Write the figure; the suffix says in which format."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(11.1, 3.1), layout="constrained")
-        FigureCanvasAgg(figure)
+    with plot(file, 11.1, 3.1) as figure:
         left, middle, right = figure.subplots(1, 3)
         _draw_repeats(left, found.figures)
         _draw_lingers(middle, found.figures)
         _draw_days(right, found.figures)
-        plain = {"Date": None} if file.suffix.lower() in (".svg", ".pdf") else {}
-        try:
-            figure.savefig(file, metadata={**plain, "Creator": None} if plain else None)
-        except OSError as error:
-            raise SettingsError("--plot", f"{file}: {error.strerror or error}") from error
 
 
 def cumulated(counts: Sequence[int]) -> list[float]:

@@ -5,13 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import matplotlib as mpl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from latecomer.model.errors import SettingsError
-from latecomer.pipeline.checkins_figure import STYLE
+from latecomer.pipeline.figure_style import plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,18 +20,11 @@ KILO = 1000
 
 def draw(file: Path, report: Report) -> None:
     """Write the figure; the suffix says in which format."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(11.1, 3.1), layout="constrained")
-        FigureCanvasAgg(figure)
+    with plot(file, 11.1, 3.1) as figure:
         panels = figure.subplots(1, 3, width_ratios=(4, 4, 3))
         for number, (axes, task) in enumerate(zip(panels, report.tasks, strict=False)):
             _draw_methods(axes, task, labelled=number == 0 or len(task.methods) != len(report.tasks[0].methods))
         _draw_sizes(panels[2], next(task for task in report.tasks if task.sizes))
-        plain = {"Date": None} if file.suffix.lower() in (".svg", ".pdf") else {}
-        try:
-            figure.savefig(file, metadata={**plain, "Creator": None} if plain else None)
-        except OSError as error:
-            raise SettingsError("--plot", f"{file}: {error.strerror or error}") from error
 
 
 def _draw_methods(axes: Axes, task: Task, *, labelled: bool) -> None:

@@ -7,18 +7,16 @@ store; the mean hop distance of served requests is Σ r·d / Σ r, with d the ho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from random import Random
 
 import msgspec
 
-from latecomer.core.tree import Tree
 from latecomer.model.filters import parse_filter
 from latecomer.model.history import Query
 from latecomer.model.ids import BrokerId, ClientId, Instant
-from latecomer.model.topics import topic_covers
 from latecomer.sim.clients import SimClients, SimRequest
-from latecomer.sim.scenario import Demand, Store
+from latecomer.sim.scenario import Demand
 from latecomer.sim.world import World
 
 
@@ -89,19 +87,3 @@ class Asking:
     def _ask(self, world: World, at: Instant, last: Instant, clients: SimClients) -> None:
         clients.request(asker(self.demand.broker), self._query)
         self._next(world, at, last, clients)
-
-
-def hops_expected(tree: Tree, stores: Sequence[Store], demands: Sequence[Demand]) -> float:
-    """Σ r·d / Σ r of demands that some store covers."""
-    cost = total = 0.0
-    for demand in demands:
-        topic = parse_filter(demand.filter).topic
-        near = [
-            tree.hops(demand.broker, store.broker)
-            for store in stores
-            if any(topic_covers(topics, topic) for topics in store.topics)
-        ]
-        if near:
-            cost += demand.rate * min(near)
-            total += demand.rate
-    return cost / total if total else 0.0

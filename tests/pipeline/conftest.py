@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.pipeline.session import QUICK, SparkSettings, session
+from tests.pipeline.engine import LIGHT
 
 SETTINGS = SparkSettings(
     "local[2]",
@@ -16,6 +17,7 @@ SETTINGS = SparkSettings(
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
         "spark.driver.extraJavaOptions": QUICK,
+        **LIGHT,
     },
 )
 

@@ -27,6 +27,7 @@ from latecomer.pipeline.output import Run, opened
 from latecomer.pipeline.stages.rates import smoothed
 from latecomer.pipeline.stages.records import judged, sound
 from latecomer.pipeline.tables import Tables
+from tests.pipeline.engine import shipped
 from tests.pipeline.logs import BEGIN_US, flip, later_schema, page_byte, record, truncate, write_log
 from tests.pipeline.test_output import files
 
@@ -84,7 +85,8 @@ def logs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Logs:
     flip(spoilt, page_byte(spoilt))
     shutil.copytree(log, whole)  # which keeps the instants at which files were written
     one.unlink()  # the broker keeps only so many
-    done = analyze(spark, log, folder / "twice", WISH, now_us=NOW_US)
+    with shipped(spark):
+        done = analyze(spark, log, folder / "twice", WISH, now_us=NOW_US)
     with opened(folder / "once") as out:
         once = ingest(spark, out, whole, max_bad=0.5, now_us=NOW_US)
     damaged = sorted(path.relative_to(log).as_posix() for path in (torn, spoilt))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +21,7 @@ from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.pipeline.calibration import read_calibration
 from latecomer.pipeline.checkins_job import Analysis, Counts, Order, analyse_checkins
 from latecomer.pipeline.stages.checkins import Region
+from tests.pipeline.engine import shipped
 
 BOX = Region(30.0, -80.0, 45.0, -70.0)
 BAD = ["7\tnever\t40.5\t-73.5\tx", "7\t2012-04-03T18:00:09Z\t0\t0\tx", "\t2012-04-03T18:00:09Z\t40.5\t-73.5\tx"]
@@ -141,15 +140,10 @@ def test_nothing_inside_is_an_error(spark: SparkSession, tmp_path: Path) -> None
         analyse_checkins(spark, Order(files=(file,), region=Region(-10.0, 0.0, 0.0, 10.0)))
 
 
-@contextmanager
-def shared_session(spark: SparkSession, *_: object) -> Iterator[SparkSession]:
-    yield spark
-
-
 def test_the_verb_and_the_job_give_the_same_bytes_from_other_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(verb, "opened", lambda *_: shared_session(spark))
+    monkeypatch.setattr(verb, "opened", lambda *_: shipped(spark))
     rows = some_rows(1)
     one = write_snap(tmp_path / "whole.txt", rows, BAD)
     whole = analyse_checkins(spark, Order(files=(one,), region=BOX), tmp_path / "whole")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -21,6 +19,7 @@ from latecomer.model.record import Kind
 from latecomer.pipeline.movement_files import Columns, good, read_files, read_log, refused
 from latecomer.pipeline.movement_job import SECOND, Order, predict_movement
 from latecomer.pipeline.stages.movement import KNOWN, TEST, parted, transitions
+from tests.pipeline.engine import shipped
 from tests.pipeline.logs import BEGIN_US, record, write_log
 
 DAY_S = 86_400
@@ -28,11 +27,6 @@ NOW_US = BEGIN_US + 1000 * DAY_S * 1_000_000
 WEEKS = 6
 ROUNDS = {"ann": "hwg", "bob": "hwp", "cid": "hsw"}
 """Home, work, and something between."""
-
-
-@contextmanager
-def shared_session(spark: SparkSession, *_: object) -> Iterator[SparkSession]:
-    yield spark
 
 
 def commuters(file: Path, *, last_week: str = "") -> Path:
@@ -56,7 +50,7 @@ COLUMNS = ["--client=who", "--time=when", "--unit=s", "--place=where"]
 def test_the_verb_learns_tests_and_exports(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(verb, "opened", lambda *_: shared_session(spark))
+    monkeypatch.setattr(verb, "opened", lambda *_: shipped(spark))
     file, model, picture = commuters(tmp_path / "log.csv"), tmp_path / "m.movement", tmp_path / "m.svg"
     wanted = ["movement", str(file), *COLUMNS, "--test-weeks=1", "--order=2", "--keep-above=0.5"]
     assert run(VERBS, [*wanted, "--json", f"--model={model}", f"--plot={picture}", f"--out={tmp_path / 'out'}"]) == 0

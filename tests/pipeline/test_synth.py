@@ -21,7 +21,7 @@ from latecomer.pipeline.calibration import Calibration, built_in, read_calibrati
 from latecomer.pipeline.stages import habits
 from latecomer.pipeline.synth_job import made_checkins, made_friends, orders_of
 from latecomer.pipeline.synth_people import Orders, People, chance, expected, gamma_knots
-from tests.pipeline.test_checkins_job import shared_session
+from tests.pipeline.engine import shipped
 
 START_S = 1_280_620_800
 """2010-08-01."""
@@ -104,7 +104,7 @@ def test_any_number_of_parts_makes_the_same(spark: SparkSession) -> None:
 def test_the_verb(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(verb, "opened", lambda *_: shared_session(spark))
+    monkeypatch.setattr(verb, "opened", lambda *_: shipped(spark))
     like = tmp_path / "measured"
     like.mkdir()
     (like / "calibration.json").write_text(built_in().text(), encoding="utf-8")

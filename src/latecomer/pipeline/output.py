@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from latecomer.model.errors import LatecomerError, SettingsError
+from latecomer.pipeline.footer import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,7 +92,7 @@ def uri(path: Path) -> str:
 
 
 def _tidy(folder: Path) -> None:
-    """Numbers instead of chance in the names, and only the data."""
+    """Numbers instead of chance in the names and the footers, and only the data."""
     parts = sorted(path for path in folder.iterdir() if path.name.startswith("part-") and path.suffix == ".parquet")
     for path in sorted(folder.iterdir()):
         if path not in parts:
@@ -99,6 +100,7 @@ def _tidy(folder: Path) -> None:
     for number, path in enumerate(parts):
         renamed = path.with_name(f"part-{number:05d}.parquet")
         os.rename(path, renamed)
+        settle(renamed)
         _sync(renamed)
     _sync(folder)
 

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.table import Table
 
-from bench.book import Book, span, table, times
+from bench.book import BenchError, Book, span, table, times
 from bench.pipeline.figures import check_same
-from bench.pipeline.processes import answer, child, step
+from bench.pipeline.processes import Told, answer, child, step
 from bench.pipeline.scale import both, gigabytes
 
 CHECKINS, FIXED, TUNING = "check-ins", "fixed", "tuning"
@@ -29,6 +29,8 @@ USERS, PER_USER, MONTHS = 40_000, 75, 7
 """Of one portion: the 3 million check-ins of 40 thousand users of the dynatops paper."""
 NOW_US = 1_800_000_000_000_000
 MEMORY = "4g"
+MORE_MEMORY = ("8g", "16g")
+"""For DuckDB, where what Spark has is not enough."""
 EMPTY_JOBS = 20
 TUNINGS = {
     "partitions = cores, adaptive (ours)": {},
@@ -66,25 +68,43 @@ def write_data(book: Book, folder: Path, portion: float, cores: int) -> Path:
 # --- measuring ---
 
 
-def compare(book: Book, folder: Path, portions: Sequence[float], rounds: int, cores: int) -> None:
+def compare(
+    book: Book, folder: Path, portions: Sequence[float], rounds: int, cores: int, engines: Sequence[str] = ENGINES
+) -> None:
     for portion in portions:
         place = write_data(book, folder, portion, cores)
         row = portion_name(portion)
         for number in range(rounds):
             found: dict[str, Any] = {}
-            for at in range(len(ENGINES)):
-                engine = ENGINES[(at + number) % len(ENGINES)]
-                book.say(f"{engine}, {row}")
-                told = child([engine, str(place), str(cores)], POLARS_MAX_THREADS=str(cores))
+            for at in range(len(engines)):
+                engine = engines[(at + number) % len(engines)]
+                told = _measured(book, row, engine, place, cores)
                 for part, one in told.steps.items():
                     book.note((CHECKINS, row, f"{engine}, {part}"), one.seconds)
                     book.note((CHECKINS, row, f"{engine}, {part}, cpu"), one.cpu_s)
                 book.note((CHECKINS, row, f"{engine}, peak"), told.peak_bytes)
                 found[engine] = json.loads(told.answers["found"])
             check_same(found)
-            book.note((CHECKINS, row, "rows"), found["spark"]["rows_read"])
-            book.note((CHECKINS, row, "visits"), found["spark"]["visits"])
-            book.note((CHECKINS, row, "events"), found["spark"]["subscribed"] + found["spark"]["unsubscribed"])
+            one_of_them = found[engines[0]]
+            book.note((CHECKINS, row, "rows"), one_of_them["rows_read"])
+            book.note((CHECKINS, row, "visits"), one_of_them["visits"])
+            book.note((CHECKINS, row, "events"), one_of_them["subscribed"] + one_of_them["unsubscribed"])
+
+
+def _measured(book: Book, row: str, engine: str, place: Path, cores: int) -> Told:
+    """With the memory that Spark has; where DuckDB ends for the lack of it, with more, and that is noted."""
+    for memory in (MEMORY, *MORE_MEMORY):
+        book.say(f"{engine}, {row}" + ("" if memory == MEMORY else f", {memory}"))
+        try:
+            told = child([engine, str(place), str(cores), memory], POLARS_MAX_THREADS=str(cores))
+        except BenchError as error:
+            if engine != "duckdb" or "Out of Memory" not in str(error) or memory == MORE_MEMORY[-1]:
+                raise
+            continue
+        if memory != MEMORY:
+            book.note((CHECKINS, row, f"{engine}, gigabytes"), float(memory[:-1]))
+        break
+    return told
 
 
 def fixed(book: Book, rounds: int, cores: int) -> None:
@@ -131,11 +151,11 @@ def synth_child(folder: str, users: str, cores: str) -> None:
         )
 
 
-def engine_child(engine: str, place: str, cores: str) -> None:
+def engine_child(engine: str, place: str, cores: str, memory: str) -> None:
     """Once cold, with what the engine needs to come up; once more in the same process."""
     with ExitStack() as stack:
         with step("start"):
-            run = _opened(engine, Path(place), int(cores), stack)
+            run = _opened(engine, Path(place), int(cores), memory, stack)
         with step("cold"):
             first = run()
         with step("warm"):
@@ -144,12 +164,12 @@ def engine_child(engine: str, place: str, cores: str) -> None:
         answer(found=json.dumps(second))
 
 
-def _opened(engine: str, place: Path, cores: int, stack: ExitStack) -> Callable[[], dict[str, Any]]:
+def _opened(engine: str, place: Path, cores: int, memory: str, stack: ExitStack) -> Callable[[], dict[str, Any]]:
     data = str(place / "checkins"), str(place / "friends")
     if engine == "duckdb":
         from bench.pipeline import checkins_duckdb
 
-        database = stack.enter_context(checkins_duckdb.opened(str(place / ".spill"), f"{MEMORY[:-1]}GB", cores))
+        database = stack.enter_context(checkins_duckdb.opened(str(place / ".spill"), f"{memory[:-1]}GB", cores))
         return lambda: checkins_duckdb.analyse(database, *data, NOW_US)
     if engine == "polars":
         from bench.pipeline import checkins_polars
@@ -158,7 +178,7 @@ def _opened(engine: str, place: Path, cores: int, stack: ExitStack) -> Callable[
     from bench.pipeline import checkins_spark
     from latecomer.pipeline.session import SparkSettings, session
 
-    spark = stack.enter_context(session(SparkSettings(f"local[{cores}]", MEMORY, scratch=place)))
+    spark = stack.enter_context(session(SparkSettings(f"local[{cores}]", memory, scratch=place)))
     return lambda: checkins_spark.analyse(spark, *data, NOW_US)
 
 
@@ -216,9 +236,10 @@ def compare_table(book: Book, portions: Sequence[float]) -> Table:
             continue
         for engine in ENGINES:
             spent = book.get((CHECKINS, row, f"{engine}, warm, cpu"))
+            more = book.get((CHECKINS, row, f"{engine}, gigabytes"))
             made.add_row(
                 f"{portion:g}×: {rows:,.0f} rows" if engine == ENGINES[0] else "",
-                engine,
+                engine if more is None else f"{engine}, which needs {more:.0f} GB",
                 *(both(book, (CHECKINS, row, f"{engine}, {part}")) for part in ("start", "cold", "warm")),
                 "–" if not spent else f"{rows / spent:,.0f}",
                 times(book, (CHECKINS, row, f"{engine}, warm, cpu"), (CHECKINS, row, "duckdb, warm, cpu")),

@@ -50,11 +50,13 @@ def arguments() -> argparse.Namespace:
     add_sections(parser, SECTIONS)
     parser.add_argument("--cores", type=int, default=2, help="of Spark, DuckDB and Polars (2)")
     parser.add_argument("--portions", help="of 3 million check-ins (0.1,1,3,10)")
+    parser.add_argument("--engines", default=",".join(checkins.ENGINES), help="that carry out the check-ins' job (all)")
     parser.add_argument("--algorithm", default="best", help="of the plans (best)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="keep what is made up there, and use what is there")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     options = parsed(parser, least_one=["cores"])
     options.sections = words(parser, "sections", options.sections, SECTIONS)
+    options.engines = words(parser, "engines", options.engines, checkins.ENGINES)
     options.portions = [float(word) for word in options.portions.split(",")] if options.portions else None
     return options
 
@@ -69,7 +71,7 @@ def sections(book: Book, options: argparse.Namespace, data: Path) -> dict[str, S
     demands, plans = (QUICK_DEMANDS, QUICK_PLANS) if quick else (DEMANDS, PLANS)
     return {
         "checkins": (
-            lambda: checkins.compare(book, data, portions, rounds, cores),
+            lambda: checkins.compare(book, data, portions, rounds, cores, options.engines),
             lambda: checkins.compare_table(book, portions),
         ),
         "fixed": (lambda: checkins.fixed(book, rounds, cores), lambda: checkins.fixed_table(book)),

@@ -22,11 +22,6 @@ settings.register_profile("everything", settings.get_profile("here"), derandomiz
 settings.load_profile("everything" if EVERYTHING or os.environ.get("CI") else "here")
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: a quarter of their time tests wait for disks, sockets and other processes."""
-    return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) + 1
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker in item.iter_markers("needs"):
         for program in marker.args:

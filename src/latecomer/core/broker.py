@@ -49,6 +49,7 @@ from latecomer.core.losses import Losses
 from latecomer.core.membership import Membership
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
+from latecomer.core.outbox import CLOCK_US
 from latecomer.core.retained import RetainedMessages
 from latecomer.core.routes import Routes
 from latecomer.core.runs import Runs
@@ -253,6 +254,17 @@ class Broker:
         else:
             self._on_input[type(input)](input)
         return orders.finish()
+
+    def start_at(self, now: Instant) -> Instant:
+        """When a driver may tell `Started`, at the latest `CLOCK_US` from now.
+
+        Stamps up to the reserved one may have been given out. A broker that started before that instant would stamp
+        ahead of its clock, and a retained message stamped so would win against one that another broker accepts later.
+        A reservation further ahead than `CLOCK_US` means that the clock was set back: waiting would take too long.
+        """
+        reserved = self._disk.get("meta", {}).get("", {}).get("stamp", 0)
+        assert isinstance(reserved, int)
+        return reserved if now < reserved <= now + CLOCK_US else now
 
     def deadline(self) -> Instant | None:
         """When the broker wants a `Woken` at the latest."""

@@ -21,7 +21,7 @@ RESERVE = 1 << 20
 """Sequence numbers taken per write, long before they are used: a store may know of an event before the disk knows of
 its number, and a restart must not give it to another. It skips the unused ones."""
 CLOCK_US = 1_000_000
-"""How far ahead the disk is told that stamps were given; a restart begins behind that."""
+"""Stamps are reserved on disk this far ahead; a restarted broker stamps later than all it may have given out."""
 
 
 @dataclass(slots=True)

@@ -185,6 +185,7 @@ class Node:
         """Open every door; afterwards clients are served."""
         for table, group, key, why in ((p.table, p.group, p.key, p.why) for p in self.disk.problems):
             log.error("a damaged row of %s (%s, %s) was set aside: %s", table, group, key, why)
+        await asyncio.sleep((self.core.start_at(now := self.clock()) - now) / 1_000_000)
         self.driver.start()
         await self.links.start()
         for position, listener in enumerate(self.settings.listening()):

@@ -196,7 +196,8 @@ class Agreement:
                 return False
             if core.history.replicas.filling or core.history.replicas.task is not None or core.history.replicas.surveys:
                 return False
-        return not any(node.writing or node.inbox or node.reads for node in self.world.nodes.values())
+        nodes = self.world.nodes.values()
+        return not any(node.writing or node.inbox or node.reads or node.starting for node in nodes)
 
     def check(self, promises: Promises) -> None:
         """Every table entry has a living cause, and every cause its entries."""

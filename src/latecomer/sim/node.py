@@ -21,6 +21,8 @@ class Node:
     disk: Disk = field(default_factory=Disk)
     core: Broker | None = None
     boot: int = 0
+    starting: bool = False
+    """It waits for its clock before it starts."""
     timer: Instant | None = None
     paused_until: Instant = 0
     inbox: deque[Input] = field(default_factory=deque)

@@ -136,14 +136,28 @@ class World:
             self.start(node.id)
 
     def start(self, id: BrokerId) -> None:
-        """Start a broker from whatever its disk holds."""
+        """Start a broker from whatever its disk holds, as soon as it may."""
         node = self.nodes[id]
-        if node.core is not None:
+        if node.core is not None or node.starting:
             return
         self._boots += 1
         node.boot = self._boots
-        kept = bool(node.disk.tables)
-        node.core = Broker(id, self.settings, node.neighbours, node.boot, node.disk.tables, limits=self.limits)
+        core = Broker(id, self.settings, node.neighbours, node.boot, node.disk.tables, limits=self.limits)
+        start_at = core.start_at(self.now)
+        if start_at > self.now:
+            node.starting = True
+            self.at(start_at, self._start_now, node, node.boot, core)
+        else:
+            self._start(node, core)
+
+    def _start_now(self, node: Node, boot: int, core: Broker) -> None:
+        if node.starting and node.boot == boot:
+            node.starting = False
+            self._start(node, core)
+
+    def _start(self, node: Node, core: Broker) -> None:
+        id, kept = node.id, bool(node.disk.tables)
+        node.core = core
         node.timer = None
         self._step(node, Started())
         if node.topics or "store" in node.disk.tables:
@@ -156,6 +170,7 @@ class World:
     def crash(self, id: BrokerId, *, keeps_disk: bool = True, silently: bool = False) -> None:
         """Kill a broker. What it had not made safe is gone; with its disk, everything is."""
         node = self.nodes[id]
+        node.starting = False
         if node.core is None:
             return
         for observer in self.observers:

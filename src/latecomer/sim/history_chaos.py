@@ -97,7 +97,7 @@ class HistoryChaos(ClientFaults):
         self.tables = MqttTables(self.world, self.clients, self.ledger)
         self.plain = SimClients(self.world, [])
         self.tables.clients = self.plain
-        self.questions = Questions(self.world, self.ledger.violate)
+        self.questions = Questions(self.world, self.ledger.violate, self.ledger.sources)
         self.moves = Moves(self.world, Random(f"{seed} moves"), self._assign, self.ledger.violate)
         self._movable = seed % MOVING == 1
         self.world.observers += [self.ledger, self.clients, self.moves]
@@ -260,7 +260,8 @@ class HistoryChaos(ClientFaults):
                     "audit", f"{client.id} at {client.broker}: {marker}; the last {last} were asked for"
                 )
             excused = self.world.settings.outbox_max < ROOM and "missed" in marker.problem  # and says so
-            near = marker.hops == hops or self.ledger.crashed_at >= asked_at  # some faults come late
+            changed_at = max(self.ledger.crashed_at, self.moves.assigned_at)  # some faults and moves come late
+            near = marker.hops == hops or changed_at >= asked_at
             if not (marker.complete or excused) or len(marker.stores) != 1 or not near:
                 self.ledger.violate("audit", f"{client.id} at {client.broker}: {marker}; a store is {hops} hops away")
 

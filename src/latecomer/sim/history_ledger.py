@@ -150,6 +150,10 @@ class HistoryLedger:
     episodes: dict[tuple[ClientId, str], list[Episode]] = field(default_factory=dict)
     events: dict[str, dict[EventId, Event]] = field(default_factory=dict)
     """By token: what stores have, or had."""
+    tokens: dict[str, str] = field(default_factory=dict)
+    """The token of each event that stores have, or had."""
+    sources: dict[str, tuple[ClientId, str]] = field(default_factory=dict)
+    """The publisher and topic of each event."""
     quiet_at: Instant = -1
     crashed_at: Instant = -1
     """When a broker last did."""
@@ -242,6 +246,8 @@ class HistoryLedger:
             self.drops[record.client, record.topic] = self.world.now
         elif record.kind is Kind.REJECTED:
             self.violate("honesty", f"{record.broker} rejected {record.peer}: {record.detail}")
+        elif record.kind is Kind.PUBLISHED:
+            self.sources[record.event] = (record.client, record.topic)
 
     def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None:
         """Nothing to learn from."""
@@ -258,7 +264,9 @@ class HistoryLedger:
     def learn(self, disk: Disk) -> None:
         """Remember what a store has, before it lets go of it."""
         for event in disk.store.events.values():
-            self.events.setdefault(_token(event), {})[event.id] = event
+            token = _token(event)
+            self.events.setdefault(token, {})[event.id] = event
+            self.tokens[str(event.id)] = token
 
     # -- verdict -----------------------------------------------------------------------------------------------------
 
@@ -343,6 +351,8 @@ class HistoryLedger:
         until = stretch.until_us
         history = {arrival.token: arrival for arrival in episode.history() if self._replayed(episode, arrival)}
         for token, arrival in history.items():
+            if episode.client.version == V5 and not self._is_named_right(arrival):
+                self.violate("history", f"{_named(episode)}: {token} says it is {arrival.event!r}")
             known = self.events.get(token)
             if known is None:
                 continue  # it was live, and stood before something that a store had
@@ -350,12 +360,19 @@ class HistoryLedger:
             settled = self.accepted_at.get(token, self.sent_at[token]) <= episode.quiet_at
             if not any(asked) and settled:  # else it may have been live, and stood before something in history
                 self.violate("range", f"{_named(episode)}: {token} came as history, which was not asked for")
-            if episode.client.version == V5 and arrival.event not in map(str, known):
-                self.violate("history", f"{_named(episode)}: {token} says it is {arrival.event!r}")
         self._check_count(episode, marker, history)
         self.replayed += len(history)
         self.complete += marker.complete
         self.incomplete += not marker.complete
+
+    def _is_named_right(self, arrival: Arrival) -> bool:
+        """Whether a message of the past is the event that it says it is. A publication that was sent again is several
+        events, and one that came live before the end of history may be in no store."""
+        token = self.tokens.get(arrival.event)
+        if token is not None:
+            return token == arrival.token
+        publication = self.publications[arrival.token]
+        return self.sources.get(arrival.event) == (publication.publisher, publication.topic)
 
     def _replayed(self, episode: Episode, arrival: Arrival) -> bool:
         """Whether it came as history; an older client cannot tell."""

@@ -46,6 +46,8 @@ class Moves:
     moved: list[Move] = field(default_factory=list)
     """Those that have come to their end, and that nothing has made void since."""
     count: int = 0
+    assigned_at: Instant = -1
+    """When a store was last told to keep other topics."""
 
     def begin(self) -> None:
         nodes = self.world.nodes
@@ -85,6 +87,7 @@ class Moves:
         return core.history.directory.complete_since(broker, topics)
 
     def assigned(self, broker: BrokerId, topics: Sequence[str]) -> None:
+        self.assigned_at = self.world.now
         self.moved = [move for move in self.moved if move.new != broker or move.topics in topics]
 
     def judge(self) -> None:

@@ -6,7 +6,7 @@ STAMP  := .venv/.setup
 PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 SEEDS ?= 100000
-START ?= 0
+START ?=
 JOBS  ?= $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
 RUNS  ?= 1000000
 BENCH ?= simulator broker
@@ -42,8 +42,8 @@ check: setup ## format, lint, types and layers
 test: check ## check, then every test (ARGS="-k name -n 0" picks and steps)
 	$(BIN)/pytest $(ARGS)
 
-soak: setup ## fault seeds in bulk on all cores (SEEDS=100000 START=0 JOBS=cores)
-	@$(BIN)/latecomer soak --seeds $(SEEDS) --start $(START) --jobs $(JOBS)
+soak: setup ## fault seeds in bulk on all cores, from a start drawn by the clock (SEEDS=100000 START= JOBS=cores)
+	@$(BIN)/latecomer soak --seeds $(SEEDS) $(if $(START),--start $(START)) --jobs $(JOBS)
 
 bench: setup ## beside peers (BENCH="simulator broker", stores, planner, planner_zoo, pipeline; ARGS go to each, so pick one)
 	@for bench in $(BENCH); do $(BIN)/python -m bench.$$bench $(ARGS) || exit $$?; done

@@ -145,13 +145,7 @@ def test_a_broker_that_was_just_started_knows_the_groups_of_the_others() -> None
 def test_a_neighbour_hears_of_what_is_retained_before_it_is_in_the_tree() -> None:
     """Both have compared what they retain when their link began; nothing else would tell it if the origin's outbox had
     no room to keep the publication for it."""
-    settings = BrokerSettings(settle_us=400_000)
-    world = World(generators.line(2, latency_us=1_000), settings, Random(1))
-    ledger = Ledger(world)
-    clients = MqttClients(world, ledger)
-    ledger.stays.told = clients.pipes.told
-    world.observers += [ledger, clients]
-    world.start_all()
+    world, clients, _ = _two_brokers(BrokerSettings(settle_us=400_000))
     client = MqttClient("c", "b1")
     clients.join(client)
     world.run(2 * SECOND_US)
@@ -166,3 +160,49 @@ def test_a_neighbour_hears_of_what_is_retained_before_it_is_in_the_tree() -> Non
     assert other is not None
     assert "b2" not in one.events.members, "the new tree is not ready"
     assert "r/1" in other.retained.events
+
+
+def test_a_broker_that_restarts_at_once_does_not_stamp_ahead_of_its_clock() -> None:
+    """It did, by up to a second, and a retained message stamped so won for ever against one that another broker accepted
+    later."""
+    world, clients, ledger = _two_brokers(BrokerSettings())
+    early, late = MqttClient("early", "b2"), MqttClient("late", "b1")
+    for client in (early, late):
+        clients.join(client)
+    world.run(2 * SECOND_US)
+    published = 0
+    while world.now < 6 * SECOND_US:
+        published += 1
+        clients.publish(early, Publication(f"early:{published}", "early", published, "r/1", 1, retain=True))
+        if published % 20 == 0:
+            world.crash("b2")
+            world.start("b2")
+            clients.come_back(early)
+        world.run(world.now + 20_000)
+        node = world.nodes["b2"]
+        if node.core is not None:
+            assert all(event.published_us <= world.now for event in node.core.retained.events.values())
+    assert len(ledger.retained["r/1"]) > 40
+
+
+def test_a_broker_whose_clock_was_set_back_does_not_wait_for_it() -> None:
+    broker = Alone()
+    broker.connect("c")
+    broker.say(Publish("a", b"", 1, packet_id=1))
+    reserved = broker.disk.tables["meta"][""]["stamp"]
+    assert isinstance(reserved, int)
+    again = Broker("b", BrokerSettings(), {}, 9, broker.disk.tables)
+    assert again.start_at(broker.now) == reserved, "a moment later: it waits"
+    assert again.start_at(reserved + 1) == reserved + 1, "the clock has passed every stamp"
+    hour_us = 3600 * SECOND_US
+    assert again.start_at(reserved - hour_us) == reserved - hour_us, "nobody waits an hour"
+
+
+def _two_brokers(settings: BrokerSettings) -> tuple[World, MqttClients, Ledger]:
+    world = World(generators.line(2, latency_us=1_000), settings, Random(1))
+    ledger = Ledger(world)
+    clients = MqttClients(world, ledger)
+    ledger.stays.told = clients.pipes.told
+    world.observers += [ledger, clients]
+    world.start_all()
+    return world, clients, ledger

@@ -38,7 +38,7 @@ def test_seeds_that_keep_every_promise(capsys: Capture) -> None:
 def test_several_processes_live_the_same_seeds(capsys: Capture) -> None:
     said = []
     for jobs in ("1", "2"):
-        assert run(VERBS, ["soak", "--seeds", "6", "--jobs", jobs]) == 0
+        assert run(VERBS, ["soak", "--seeds", "6", "--start", "0", "--jobs", jobs]) == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1]
     assert said[0].splitlines()[-1] == "6 seeds, 0 failures"
@@ -57,6 +57,17 @@ def test_a_failure_names_its_seed_and_how_to_see_it_again(monkeypatch: pytest.Mo
         "3,000 publications accepted, 6,000 deliveries",
         "3 seeds, 1 failures",
     ]
+
+
+def test_the_clock_draws_the_start_and_says_how_to_live_the_same_again(capsys: Capture) -> None:
+    assert run(VERBS, ["soak", "--seeds", "2", "--jobs", "1", "--clients", "plain"]) == 0
+    first, *rest = capsys.readouterr().out.splitlines()
+    command = first.partition("latecomer ")[2].split()
+    assert command[:2] == ["soak", "--start"]
+    assert run(VERBS, [*command, "--jobs", "1"]) == 0
+    assert capsys.readouterr().out.splitlines() == rest, "the same seeds, and nothing drawn"
+    assert run(VERBS, ["soak", "--seeds", "1", "--transcript"]) == 2
+    assert "add --start SEED" in capsys.readouterr().err
 
 
 def test_many_failures_are_counted_and_not_all_told(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

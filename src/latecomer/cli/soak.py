@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Annotated
 
 import typer
@@ -15,11 +16,16 @@ from latecomer.sim.transcript import Digest, Transcript, plain
 
 SHOWN_MAX = 20
 """Failures told in full; the rest are only counted."""
+FRESH = 4_000_000_000
+"""Starts that the clock draws are below this."""
 
 
 def soak_verb(
     seeds: Annotated[int, typer.Option(help="How many seeds to live.")] = 1000,
-    start: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    start: Annotated[
+        int | None,
+        typer.Option(help="The first seed; drawn by the clock and printed if not given.", show_default=False),
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Processes; 0 means one per core.")] = 0,
     clients: Annotated[
         Clients, typer.Option(help="Lives of plain clients, of MQTT clients, of stores, or all.")
@@ -33,9 +39,14 @@ def soak_verb(
     if transcript:
         _replay(start, seeds, clients)
         return
+    out, screen = Console(highlight=False, soft_wrap=True), Console(stderr=True)
+    if start is None:  # seeds that were looked at before prove little
+        start = time.time_ns() // 1000 % FRESH
+        out.print(
+            f"seeds from {start} on; the same again: latecomer soak --start {start} --seeds {seeds}{_kind(clients)}"
+        )
     jobs = jobs or os.cpu_count() or 1
     verdicts = soak(start, seeds, jobs, clients)
-    out, screen = Console(highlight=False, soft_wrap=True), Console(stderr=True)
     failures = done = accepted = deliveries = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
@@ -58,10 +69,14 @@ def soak_verb(
         raise typer.Exit(1)
 
 
-def _check(seeds: int, start: int, jobs: int) -> None:
+def _kind(clients: Clients) -> str:
+    return "" if clients is Clients.ALL else f" --clients {clients}"
+
+
+def _check(seeds: int, start: int | None, jobs: int) -> None:
     if seeds < 1:
         raise SettingsError("--seeds", f"must be at least 1, not {seeds}")
-    if start < 0:
+    if start is not None and start < 0:
         raise SettingsError("--start", f"must not be negative, not {start}")
     if jobs < 0:
         raise SettingsError("--jobs", f"must not be negative, not {jobs}; 0 means one per core")
@@ -76,9 +91,11 @@ def _tell_failure(out: Console, verdict: Verdict) -> None:
     out.print(f"  replay: {verdict.replay}", markup=False)
 
 
-def _replay(start: int, seeds: int, clients: Clients) -> None:
+def _replay(start: int | None, seeds: int, clients: Clients) -> None:
     if seeds != 1:
         raise SettingsError("--transcript", "shows one seed: add --seeds 1")
+    if start is None:
+        raise SettingsError("--transcript", "shows the seed that --start names: add --start SEED")
     digest = Digest()
 
     def write(line: str) -> None:

@@ -399,7 +399,7 @@ class HistoryLedger:
         def belongs(token: str) -> bool:
             if self.sent_at[token] < since:
                 return False
-            known = self.events.get(token, {}).values()  # a broker that crashed stamps ahead of its clock for a while
+            known = self.events.get(token, {}).values()
             return not stretch.until_us or any(event.published_us <= stretch.until_us for event in known)
 
         return belongs

@@ -163,8 +163,8 @@ def test_a_neighbour_hears_of_what_is_retained_before_it_is_in_the_tree() -> Non
 
 
 def test_a_broker_that_restarts_at_once_does_not_stamp_ahead_of_its_clock() -> None:
-    """It did, by up to a second, and a retained message stamped so won for ever against one that another broker accepted
-    later."""
+    """It did, by up to a second, and a retained message stamped so won for ever against one that another
+    broker accepted later."""
     world, clients, ledger = _two_brokers(BrokerSettings())
     early, late = MqttClient("early", "b2"), MqttClient("late", "b1")
     for client in (early, late):

@@ -28,7 +28,7 @@ class Bench:
 
 def bench(*peers: str) -> Bench:
     made = Bench()
-    made.settling.tree_ready("v", list(peers))
+    made.settling.tree_ready("v", list(peers), past=False)
     return made
 
 
@@ -92,7 +92,7 @@ def test_a_tree_that_is_lost_is_not_settled_and_the_next_begins_anew() -> None:
     made.settling.all_sent()
     made.settling.on_settled("b", Settled(""))
     assert not made.settling.settled
-    made.settling.tree_ready("w", ["b"])
+    made.settling.tree_ready("w", ["b"], past=False)
     made.settling.on_settled("b", Settled("v"))
     made.settling.all_sent()
     assert made.sent[1:] == [("b", Settled("w"))]
@@ -136,7 +136,7 @@ def test_what_is_published_in_the_tree_is_not_waited_for() -> None:
 class Network:
     """Brokers of a tree with events that they owe everybody; queues keep order, and nothing else does."""
 
-    def __init__(self, parents: list[int], owed: list[int]) -> None:
+    def __init__(self, parents: list[int], owed: list[int], pasts: list[bool]) -> None:
         self.peers: list[list[int]] = [[] for _ in parents]
         for child, parent in enumerate(parents[1:], 1):
             self.peers[child].append(parent % child)
@@ -153,7 +153,7 @@ class Network:
         self.settled = [0] * len(parents)
         self.parts = [self.make(broker) for broker in range(len(parents))]
         for broker, part in enumerate(self.parts):
-            part.tree_ready("v", [str(peer) for peer in self.peers[broker]])
+            part.tree_ready("v", [str(peer) for peer in self.peers[broker]], pasts[broker])
 
     def make(self, broker: int) -> Settling:
         def settled() -> None:
@@ -193,12 +193,13 @@ class Network:
     st.lists(st.integers(0, 3), min_size=8, max_size=8),
     st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=60),
     st.integers(0, 50),
+    st.one_of(st.just([False] * 8), st.lists(st.booleans(), min_size=8, max_size=8)),
 )
 @settings(max_examples=200)
 def test_nobody_settles_before_everything_has_arrived_and_everybody_does_in_the_end(
-    parents: list[int], owed: list[int], story: list[tuple[bool, int]], choice: int
+    parents: list[int], owed: list[int], story: list[tuple[bool, int]], choice: int, pasts: list[bool]
 ) -> None:
-    network = Network(parents, owed)
+    network = Network(parents, owed, pasts)
     for sends, number in story:
         if sends:
             network.send(number % len(parents))
@@ -211,3 +212,5 @@ def test_nobody_settles_before_everything_has_arrived_and_everybody_does_in_the_
         pass
     assert network.settled == [1] * len(parents)
     assert all(part.settled for part in network.parts)
+    first = not any(pasts[: len(parents)])
+    assert all(part.first == first for part in network.parts), "everybody hears of everybody's past"

@@ -199,7 +199,7 @@ def test_the_core_learns_at_the_start_what_the_store_keeps() -> None:
         scene.driver.start()
 
     scene = told(story)
-    assert scene.core.told == [Started(), StoreAssigned(("t/#",), 17, 17)]
+    assert scene.core.told == [Started(), StoreAssigned(("t/#",), 17, 17, starting=True)]
     assert scene.engine.closed
 
 
@@ -208,7 +208,7 @@ def test_a_store_that_may_keep_again_what_it_let_go_of_says_so() -> None:
         scene.engine.takes_from_us = 5
         scene.driver.start()
 
-    assert told(story).heard(StoreAssigned) == [StoreAssigned(("t/#",), 5, 17)]
+    assert told(story).heard(StoreAssigned) == [StoreAssigned(("t/#",), 5, 17, starting=True)]
 
 
 def test_first_the_store_then_the_disk_then_what_waited() -> None:

@@ -164,6 +164,7 @@ class Broker:
 
     def _make_membership(self, disk: Disk) -> Membership:
         forgotten = {str(k): v for k, v in disk.get("forgotten", {}).get("", {}).items() if isinstance(v, int)}
+        meta = disk.get("meta", {}).get("", {})
         return Membership(
             self.id,
             self.settings,
@@ -173,7 +174,8 @@ class Broker:
             self._forgot,
             LinkStateDatabase(self.id, self.orders.boot, forgotten=forgotten),
             dict.fromkeys(str(member) for member in disk.get("member", {}).get("", {})),
-            bool(disk.get("meta", {}).get("", {}).get("uncharted", False)),
+            bool(meta.get("uncharted", False)),
+            bool(meta.get("past", "epoch" in meta)),  # disks of earlier versions do not say
         )
 
     def _make_interest(self) -> Interest:
@@ -416,7 +418,7 @@ class Broker:
         self.routes.always = (parent,) if self.settings.routing.climbs and parent is not None else ()
         self.routes.clear()
         self.orders.note(Kind.TREE_READY, detail=tree.version, count=len(tree.parent))
-        self.history.settling.tree_ready(tree.version, self.interest.peers)
+        self.history.settling.tree_ready(tree.version, self.interest.peers, self.membership.past)
         self.losses.tree_ready()
         self.events.tree_ready()
         self.history.tree_ready(self.membership.link_states.states)

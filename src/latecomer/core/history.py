@@ -77,7 +77,8 @@ class History:
             advertisements,
             access,
             outbox,
-            lambda: settling.settled,
+            settling,
+            lambda: not membership.uncharted and not membership.link_states.absent_since,
             carriage.respond,
             lambda: self.replicas.keeps(),
         )
@@ -113,6 +114,7 @@ class History:
 
     def settled(self) -> None:
         """Everything that was published before this tree has arrived."""
+        self.store.settled_first()
         self.store.begin_waiting()
         self.replicas.settled()
 

@@ -161,6 +161,8 @@ class StoreAssigned(msgspec.Struct, frozen=True):
     gone_us: int = 0
     """What was published before this, the store has let go of. When that is later, it may keep again what it once could
     not, and others may still have it."""
+    starting: bool = False
+    """It is told right after `Started`, before anything else."""
 
 
 class StoreTrimmed(msgspec.Struct, frozen=True):

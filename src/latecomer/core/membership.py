@@ -37,6 +37,10 @@ class Membership:
     """Every broker ever heard of and not forgotten; as on disk."""
     uncharted: bool
     """It is not known who else belongs to the network; as on disk."""
+    past: bool
+    """This broker may have finished events before it knew all brokers that are there now; as on disk, after a restart."""
+    first: dict[BrokerId, int] | None = None
+    """All brokers, and their boots, when it was known for the first time who belongs to the network."""
     version: str = ""
     tree_due: Instant | None = None
     flood_due: Instant | None = None
@@ -76,6 +80,7 @@ class Membership:
             waited_for = [link.broker for link in self._links() if not link.boot]
             self.chart_due, self.charting = None, False
             if waited_for:
+                self.past = True  # they may turn out to be there all the same
                 self.announce()  # without them
 
     # -- flooding ----------------------------------------------------------------------------------------------------
@@ -168,8 +173,20 @@ class Membership:
         self._write_down()
         if tree.version != self.version:
             self.version = tree.version
+            self._compare_with_first(tree)
             self.orders.note(Kind.TREE_ADOPTED, detail=tree.version, count=len(tree.parent))
             self.adopted(tree)
+
+    def _compare_with_first(self, tree: Tree) -> None:
+        """Note whether events may have been finished that a broker of this tree lacks. While it is not known who belongs
+        to the network, events are kept for everybody. From the first tree in which it is known, they are finished
+        when those brokers have them: a broker that joins or restarts later, perhaps without its disk, may lack some."""
+        boots = {broker: self.link_states.states[broker].boot for broker in tree.parent}
+        if self.first is not None:
+            self.past = self.past or any(self.first.get(broker) != boot for broker, boot in boots.items())
+        elif not self.uncharted:
+            self.first = {broker: state.boot for broker, state in self.link_states.states.items()}
+            self.orders.writes.append(Put("meta", "", "past", True))
 
     def _write_down(self) -> None:
         """Keep on disk who belongs to the network, and whether that is all of them."""

@@ -30,15 +30,23 @@ class Settling:
     peers: list[BrokerId] = field(default_factory=list)
     sent: bool = False
     """All that this broker owed has been sent."""
-    heard: dict[BrokerId, None] = field(default_factory=dict)
+    past: bool = False
+    """This broker may have finished events before all brokers of this tree were known (`membership`)."""
+    heard: dict[BrokerId, bool] = field(default_factory=dict)
+    """Tree neighbours that have settled, and whether they say the same of some broker on their side."""
     told: dict[BrokerId, None] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
         return self.sent and len(self.heard) == len(self.peers)
 
-    def tree_ready(self, version: Version, peers: list[BrokerId]) -> None:
-        self.version, self.peers, self.sent = version, peers, False
+    @property
+    def first(self) -> bool:
+        """Whether nobody has finished an event before all brokers of this tree were known."""
+        return self.settled and not self.past and not any(self.heard.values())
+
+    def tree_ready(self, version: Version, peers: list[BrokerId], past: bool) -> None:
+        self.version, self.peers, self.sent, self.past = version, peers, False, past
         self.heard.clear()
         self.told.clear()
 
@@ -54,7 +62,7 @@ class Settling:
 
     def on_settled(self, peer: BrokerId, frame: Settled) -> None:
         if frame.version == self.version and peer in self.peers and peer not in self.heard:
-            self.heard[peer] = None
+            self.heard[peer] = frame.past
             self._progress()
 
     def _progress(self) -> None:
@@ -64,6 +72,7 @@ class Settling:
         for peer in self.peers:
             if peer not in self.told and silent == int(peer not in self.heard):
                 self.told[peer] = None
-                self.send(peer, Settled(self.version))
+                past = self.past or any(said for other, said in self.heard.items() if other != peer)
+                self.send(peer, Settled(self.version, past))
         if silent == 0:
             self.settled_down()

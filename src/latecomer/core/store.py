@@ -26,6 +26,7 @@ from latecomer.core.orders import Orders
 from latecomer.core.outbox import CLOCK_US, Outbox
 from latecomer.core.session.limits import Access
 from latecomer.core.settings import BrokerSettings
+from latecomer.core.settling import Settling
 from latecomer.messages.link import Credit, Request, RequestId, Response, ResponseEnd
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
@@ -98,7 +99,9 @@ class Store:
     access: Access
     outbox: Callable[[], Outbox]
     """Of this broker: what its own clients published."""
-    settled: Callable[[], bool]
+    settling: Settling
+    everybody: Callable[[], bool]
+    """Whether all brokers of the network are known, and here."""
     respond: Callable[[Response | ResponseEnd], None]
     keeps: Callable[[], None]
     """Called when the store keeps other topics, or may have missed something: the others are to be asked."""
@@ -118,6 +121,10 @@ class Store:
     alive_due: Instant | None = None
     alive_us: int = 0
     """When the store was last known to be there, before this start."""
+    fresh: bool = False
+    """This is the first start of this broker."""
+    first: dict[str, None] = field(default_factory=dict)
+    """Classes that were assigned at the first start, until it is known whether anything was published before."""
     recovered: dict[str, ClassRow] = field(default_factory=dict)
     retiring: dict[str, ClassRow] = field(default_factory=dict)
     """Classes that are no longer kept, as they were then, for the answers that had begun."""
@@ -134,6 +141,7 @@ class Store:
         alive_us = meta.get("store_alive", 0)
         assert isinstance(alive_us, int)
         self.alive_us = alive_us
+        self.fresh = "epoch" not in meta
         if "kept" in meta:
             self._take_back(meta)
         for name, row in disk.get("store", {}).get("", {}).items():
@@ -169,6 +177,9 @@ class Store:
             if name not in self.rows:
                 self._begin(name)
         self._forget_recovered()
+        if self.fresh and fact.starting:
+            self.first = dict.fromkeys(self.rows)
+            self.settled_first()
         if fact.gone_us > self.kept_from_us:
             for name, row in list(self.rows.items()):
                 if row.since_us < fact.gone_us:
@@ -237,6 +248,16 @@ class Store:
             if name not in self.advertisements.own:
                 self.orders.note(Kind.KEEPING, filter=name)
         self.advertisements.open(topics)
+
+    def settled_first(self) -> None:
+        """Decide whether the classes of the first start are complete since the beginning of time: the subscription was
+        there before any link, and no broker finished an event before it knew all brokers of this tree."""
+        if self.first and self.settling.settled and self.everybody():
+            if self.settling.first:
+                for name in self.first:
+                    if (row := self.rows.get(name)) is not None:
+                        self._keep_row(name, ClassRow(1, row.gaps))
+            self.first = {}
 
     def filled(self, name: str, since_us: int) -> None:
         """Another store had everything of a class since then, and now so have we."""
@@ -336,7 +357,7 @@ class Store:
     def begin_waiting(self) -> None:
         """Begin the answers that need wait no longer."""
         for stream in list(self.waiting.values()):
-            if stream.client == REPLICA or self.settled():
+            if stream.client == REPLICA or self.settling.settled:
                 del self.waiting[stream.id]
                 self.streams[stream.id] = stream
                 self._look(stream)

@@ -201,6 +201,8 @@ class Settled(msgspec.Struct, frozen=True, tag="settled", array_like=True):
     """Everything that was published before this tree on the sender's side, and is for the receiver's, has been sent."""
 
     version: Version
+    past: bool = False
+    """Some broker on the sender's side may have finished events before all brokers of this tree were known."""
 
 
 class Lost(msgspec.Struct, frozen=True, tag="lost", array_like=True):

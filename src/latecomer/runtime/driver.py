@@ -149,7 +149,7 @@ class Driver:
     def start(self) -> None:
         self.tell(Started())
         if self.keeper is not None:
-            self.tell(StoreAssigned(self.keeper.topics, *self.keeper.reach()))
+            self.tell(StoreAssigned(self.keeper.topics, *self.keeper.reach(), starting=True))
             self.keeper.start()
 
     def employ(self, keeper: Keeper) -> None:

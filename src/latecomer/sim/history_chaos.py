@@ -100,6 +100,7 @@ class HistoryChaos(ClientFaults):
         self.questions = Questions(self.world, self.ledger.violate, self.ledger.sources)
         self.moves = Moves(self.world, Random(f"{seed} moves"), self._assign, self.ledger.violate)
         self._movable = seed % MOVING == 1
+        self._first = Random(f"{seed} first")
         self.world.observers += [self.ledger, self.clients, self.moves]
         if transcript is not None:
             self.world.observers.append(transcript)
@@ -136,6 +137,8 @@ class HistoryChaos(ClientFaults):
 
     def run(self) -> Life:
         random, life, ledger = self.random, self.life, self.ledger
+        if self._first.random() < 0.3:  # a network that has a store from the beginning
+            self._assign(self._first.choice(self.brokers), (self._first.choice(CLASSES),))
         self.world.start_all()
         for broker in self.brokers:
             self.plain.join(f"{PLAIN}{broker}", broker)

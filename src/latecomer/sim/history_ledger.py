@@ -146,6 +146,8 @@ class HistoryLedger:
     accepted_at: dict[str, Instant] = field(default_factory=dict)
     lost: dict[str, None] = field(default_factory=dict)
     """Publications that were on a disk that was lost."""
+    disks_from: dict[BrokerId, Instant] = field(default_factory=dict)
+    """When brokers began with an empty disk, those that lost one."""
     drops: dict[tuple[ClientId, str], Instant] = field(default_factory=dict)
     episodes: dict[tuple[ClientId, str], list[Episode]] = field(default_factory=dict)
     events: dict[str, dict[EventId, Event]] = field(default_factory=dict)
@@ -257,6 +259,7 @@ class HistoryLedger:
         if keeps_disk:
             return
         self.learn(disk)
+        self.disks_from[broker] = self.world.now
         for event in disk.tables.get("outbox", {}).get("", {}).values():
             assert isinstance(event, Event)
             self.lost[_token(event)] = None
@@ -434,7 +437,8 @@ class HistoryLedger:
                 continue
             if not belongs(token) and (settled is None or self.sent_at[token] < settled):
                 continue
-            if token in self.lost or self._was_dropped(episode.client.id, publication):
+            burnt = self.accepted_at[token] < min(self.disks_from.get(id, 0) for id in self.world.nodes)
+            if burnt or token in self.lost or self._was_dropped(episode.client.id, publication):
                 self.excused += 1
                 continue
             self.violate("lost", f"{_named(episode)}: {token} on {publication.topic!r} never came")

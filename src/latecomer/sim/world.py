@@ -161,7 +161,7 @@ class World:
         node.timer = None
         self._step(node, Started())
         if node.topics or "store" in node.disk.tables:
-            self.tell(id, StoreAssigned(node.topics, node.disk.store.kept_from_us))
+            self.tell(id, StoreAssigned(node.topics, node.disk.store.kept_from_us, starting=True))
         for peer in node.neighbours:
             self._attempt_soon(self.wires[id, peer], 0)
         if self.clients is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from latecomer.core.class_row import ClassRow
 from latecomer.core.effects import Effect
-from latecomer.core.store import ClassRow
 from latecomer.messages.link import (
     Alive,
     Compare,

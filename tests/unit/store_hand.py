@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from latecomer.core.class_row import ClassRow
 from latecomer.core.effects import Disconnect, Effect, Lookup, Survey
 from latecomer.core.inputs import Found, StoreAssigned, StoreTrimmed, Surveyed
 from latecomer.core.session.limits import Anything
-from latecomer.core.store import ClassRow
 from latecomer.messages.link import (
     Credit,
     LinkMessage,

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from latecomer.core.class_row import ClassRow
 from latecomer.core.effects import Append, Effect, Lookup, Persist
 from latecomer.core.inputs import Found, StoreAssigned, StoreBlocked, StoreTrimmed
-from latecomer.core.store import ALIVE_US, CREDIT_MAX, REPLICA, ClassRow
+from latecomer.core.store import ALIVE_US, CREDIT_MAX, REPLICA
 from latecomer.messages.link import Adopted, Credit, Publication, RequestId, StoreAdvertise, Subscribe
 from latecomer.model.event import Event
 from latecomer.model.history import Page, Query, key_of

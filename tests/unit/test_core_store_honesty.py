@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latecomer.core.store import ClassRow
+from latecomer.core.class_row import ClassRow
 from latecomer.messages.link import Credit
 from tests.unit.store_hand import CLASS, past, query, request
 from tests.unit.store_hand import ends as ends_of

@@ -38,7 +38,7 @@ class Membership:
     uncharted: bool
     """It is not known who else belongs to the network; as on disk."""
     past: bool
-    """This broker may have finished events before it knew all brokers that are there now; as on disk, after a restart."""
+    """This broker may have finished events before it knew all brokers that are there now; as on disk."""
     first: dict[BrokerId, int] | None = None
     """All brokers, and their boots, when it was known for the first time who belongs to the network."""
     version: str = ""
@@ -178,9 +178,9 @@ class Membership:
             self.adopted(tree)
 
     def _compare_with_first(self, tree: Tree) -> None:
-        """Note whether events may have been finished that a broker of this tree lacks. While it is not known who belongs
-        to the network, events are kept for everybody. From the first tree in which it is known, they are finished
-        when those brokers have them: a broker that joins or restarts later, perhaps without its disk, may lack some."""
+        """Note whether events may have been finished that a broker of this tree lacks. While nobody knows who belongs
+        to the network, events are kept for everybody. From the first tree in which it is known, they are finished when
+        those brokers have them: a broker that joins or restarts later, perhaps without its disk, may lack some."""
         boots = {broker: self.link_states.states[broker].boot for broker in tree.parent}
         if self.first is not None:
             self.past = self.past or any(self.first.get(broker) != boot for broker, boot in boots.items())

@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
 from latecomer.core.advertisements import Advertisements
+from latecomer.core.class_row import ClassRow, closed, with_gap
 from latecomer.core.clients import Clients, Disk
 from latecomer.core.effects import Append, Drop, Lookup, Put, TakeBack
 from latecomer.core.inputs import Found, StoreAssigned, StoreBlocked, StoreTrimmed
@@ -51,18 +50,8 @@ ALIVE_US = 10_000_000
 """How often a store writes down that it is there."""
 SET_BACK_US = 60_000_000
 """How far a clock may be set back between two starts, and what a crash left in the store is still found at once."""
-GAPS_MAX = 64
 PROBLEM_MAX = 200
 """Characters of a problem."""
-
-
-class ClassRow(msgspec.Struct, frozen=True, array_like=True):
-    """A topic class as it stands on disk."""
-
-    since_us: int
-    """Everything published from here on has been kept, but for `gaps`."""
-    gaps: tuple[tuple[int, int], ...] = ()
-    """Stretches of which something may be missing, as (from, to); to 0: it goes on."""
 
 
 @dataclass(slots=True)
@@ -124,7 +113,7 @@ class Store:
     fresh: bool = False
     """This is the first start of this broker."""
     first: dict[str, None] = field(default_factory=dict)
-    """Classes that were assigned at the first start, until it is known whether anything was published before."""
+    """Classes assigned at the first start, until it is known whether anything was published before."""
     recovered: dict[str, ClassRow] = field(default_factory=dict)
     retiring: dict[str, ClassRow] = field(default_factory=dict)
     """Classes that are no longer kept, as they were then, for the answers that had begun."""
@@ -183,7 +172,7 @@ class Store:
         if fact.gone_us > self.kept_from_us:
             for name, row in list(self.rows.items()):
                 if row.since_us < fact.gone_us:
-                    self._keep_row(name, _with_gap(row, self.kept_from_us, fact.gone_us))
+                    self._keep_row(name, with_gap(row, self.kept_from_us, fact.gone_us))
         if self.rows:
             self._stay_alive()
             self._know(self.outbox().next_seq - 1)
@@ -204,11 +193,11 @@ class Store:
         if row is None or row.since_us > self.alive_us:  # it died before its subscription was sure to be known
             row = ClassRow(now + SILENCES * settings.heartbeat_us + settings.hold_us + settings.settle_max_us)
         else:
-            row = _closed(row, now)  # whether there is room will be seen anew
+            row = closed(row, now)  # whether there is room will be seen anew
         if self.blocked:
-            row = _with_gap(row, now, 0)
+            row = with_gap(row, now, 0)
         elif name in self.recovered and now - self.alive_us >= self.settings.forget_us // 2:
-            row = _with_gap(row, self.alive_us, now)  # the others have, or may have, stopped keeping things for us
+            row = with_gap(row, self.alive_us, now)  # the others have, or may have, stopped keeping things for us
         self._keep_row(name, row)
         filter = Filter(name)
         self.clients.receivers[STORE] = self.take
@@ -253,10 +242,9 @@ class Store:
         """Decide whether the classes of the first start are complete since the beginning of time: the subscription was
         there before any link, and no broker finished an event before it knew all brokers of this tree."""
         if self.first and self.settling.settled and self.everybody():
-            if self.settling.first:
-                for name in self.first:
-                    if (row := self.rows.get(name)) is not None:
-                        self._keep_row(name, ClassRow(1, row.gaps))
+            for name in self.first if self.settling.first else ():
+                if name in self.rows:
+                    self._keep_row(name, ClassRow(1, self.rows[name].gaps))
             self.first = {}
 
     def filled(self, name: str, since_us: int) -> None:
@@ -288,7 +276,7 @@ class Store:
     def missed(self, since_us: int, until_us: int) -> None:
         """Somebody did not keep everything of this time for us."""
         for name, row in list(self.rows.items()):
-            self._keep_row(name, _with_gap(row, since_us, max(1, until_us)))
+            self._keep_row(name, with_gap(row, since_us, max(1, until_us)))
         if self.rows:
             self.keeps()
 
@@ -316,7 +304,7 @@ class Store:
         self.blocked = fact.blocked
         now = self.orders.now
         for name, row in list(self.rows.items()):
-            self._keep_row(name, _with_gap(row, fact.since_us or now, 0) if fact.blocked else _closed(row, now))
+            self._keep_row(name, with_gap(row, fact.since_us or now, 0) if fact.blocked else closed(row, now))
         self.keeps()
 
     # -- answers ---------------------------------------------------------------------------------------------------
@@ -487,16 +475,3 @@ class Store:
         self.waiting.clear()
         self.hungry.clear()
         self.lookups.clear()
-
-
-def _closed(row: ClassRow, now: int) -> ClassRow:
-    return ClassRow(row.since_us, tuple((start, end or now) for start, end in row.gaps))
-
-
-def _with_gap(row: ClassRow, start: int, end: int) -> ClassRow:
-    """A gap that goes on stays behind all others."""
-    gaps = tuple(sorted((*row.gaps, (start, end)), key=lambda gap: gap[1] == 0))
-    if len(gaps) > GAPS_MAX:
-        (start, _), (_, end), *rest = gaps  # the oldest two become one
-        gaps = ((start, end), *rest)
-    return ClassRow(row.since_us, gaps)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from latecomer.core.class_row import ClassRow
 from latecomer.core.session.past import RecallRow
 from latecomer.core.session.state import Parcel, SessionRow, Subscription
-from latecomer.core.store import ClassRow
 from latecomer.messages.link import Sharing
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter

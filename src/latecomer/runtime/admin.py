@@ -63,9 +63,9 @@ _log = logging.getLogger(__name__)
 
 
 class Health(msgspec.Struct, frozen=True):
-    """`failing` means that the broker needs help; the sentences say which."""
+    """`failing`: the broker needs help, and the sentences say which. `degraded`: it serves, and has a bug."""
 
-    status: Literal["ok", "starting", "failing"]
+    status: Literal["ok", "degraded", "starting", "failing"]
     problems: tuple[str, ...] = ()
 
 
@@ -348,7 +348,7 @@ class Admin:
 
     async def _health(self, request: web.Request) -> web.Response:
         health = self._node.health()
-        return _json(health, status=200 if health.status == "ok" else 503)
+        return _json(health, status=200 if health.status in ("ok", "degraded") else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=self._node.metrics(), headers={"Content-Type": CONTENT_TYPE})

@@ -239,7 +239,7 @@ class Connection(asyncio.Protocol):
 
     def abandon(self, problem: str) -> None:
         """End a connection to which nothing can be said."""
-        log.info("closing %s (%s): %s", self.id, self.address, problem)
+        self.driver.goodbyes.line(logging.INFO, "reads nothing", "closing %s (%s): %s", self.id, self.address, problem)
         self.driver.counters.refuse("reads nothing")
         self.transport.abort()
 
@@ -325,9 +325,16 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Take what had to wait."""
-        if self.rest is not None and self.waits_for is None and self.attached:
+        if self.rest is not None and self.waits_for is None and self.attached and not self.closing:
             data, self.rest = bytes(self.rest), None
             self.driver.fastpath.receive(self, data)
+
+    def _go_on_later(self) -> None:
+        """The same, called by the event loop, which would only log what goes wrong."""
+        try:
+            self._go_on()
+        except Exception as error:
+            self.driver.containment.failed(self, error)
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -347,7 +354,8 @@ class Connection(asyncio.Protocol):
             if type(packet) is Publish:
                 delivered[packet.qos] += 1
         self.driver.counters.bytes_out += len(data)
-        self.write(data)
+        if data:
+            self.write(data)
 
     def _fitting(self, packets: list[Packet]) -> bytes:
         """[MQTT-3.1.2-24] For a client that takes only so much: words are left out first [MQTT-3.4.2-2]; what is too
@@ -363,6 +371,7 @@ class Connection(asyncio.Protocol):
             elif isinstance(packet, Connack):
                 self.driver.tell(MqttLost(self.id))
                 self.say_goodbye("packet_too_large: the client takes no packet as large as its CONNACK")
+                return b""  # nothing may follow a goodbye
         return b"".join(pieces)
 
     def lease(self, first: int, last: int) -> None:
@@ -382,14 +391,17 @@ class Connection(asyncio.Protocol):
         self.closing = True
         self.state = State.CLOSING
         self.rest = None
-        if self.session is not None:
+        self.write = _nowhere
+        known = self.session is not None
+        if known:
             self.session = None
             self.driver.changed()
         if problem:
-            log.info("closing %s (%s): %s", self.id, self.address, problem)
             word = problem.partition(": ")[0]
             if word in REASONS:
                 self.driver.counters.refuse(word)
+            lines = self.driver.goodbyes if known else self.driver.refusals
+            lines.line(logging.INFO, word[:80], "closing %s (%s): %s", self.id, self.address, problem)
         if not problem or not self.transport.can_write_eof():
             self.transport.close()
             return
@@ -402,6 +414,20 @@ class Connection(asyncio.Protocol):
             self._pauses = 0
             self.transport.resume_reading()
         self._timer = self.door.loop.call_later(DRAIN_S, self.transport.abort)
+
+    def give_up(self) -> None:
+        """Something of ours broke over this connection: end it without a word. The session goes on with the client's
+        next connection, on which everything unsettled is sent again."""
+        self.closing = True
+        self.state = State.CLOSING
+        self.rest = None
+        self.write = _nowhere
+        self.driver.changed()
+        try:
+            self.transport.abort()
+        except Exception:
+            self.connection_lost(None)
+            raise
 
     def _drain(self, size: int) -> None:
         self._drained += size
@@ -442,7 +468,11 @@ class Connection(asyncio.Protocol):
         for waiter in waiters:
             waiter.waits_for = None
             waiter.unpause()
-            self.door.loop.call_soon(waiter._go_on)
+            self.door.loop.call_soon(waiter._go_on_later)
+
+
+def _nowhere(data: object) -> None:
+    """Where a connection writes that has said goodbye: asyncio takes nothing behind the end of what is sent."""
 
 
 def _level(body: bytes) -> int:

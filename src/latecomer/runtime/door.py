@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from latecomer.messages.mqtt import Connect, Reason
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 ROUNDS_S = 0.5
 REFUSED_MAX = 50
 """Connections beyond the limit that are kept until they can be told why they are refused."""
-log = logging.getLogger("latecomer")
 
 
 class Door:
@@ -83,8 +81,9 @@ class Door:
         return True
 
     def closed(self, connection: Connection) -> None:
+        if self.driver.connections.pop(connection.id, None) is None:
+            return  # known already
         self.driver.counters.connections_closed += 1
-        self.driver.connections.pop(connection.id, None)
         self.driver.changed()
         if connection.refusal is not None:
             return
@@ -100,12 +99,12 @@ class Door:
         """Find out whether a client is who it says it is."""
         task = self.loop.create_task(self._ask(connection, packet))
         self._asking[task] = None
-        task.add_done_callback(self._asked)
+        task.add_done_callback(lambda done: self._asked(connection, done))
 
-    def _asked(self, task: asyncio.Task[None]) -> None:
+    def _asked(self, connection: Connection, task: asyncio.Task[None]) -> None:
         del self._asking[task]
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a client could not be admitted", exc_info=error)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self.driver.containment.failed(connection, error)
 
     async def _ask(self, connection: Connection, packet: Connect) -> None:
         admission = await self.gate.admit(
@@ -124,25 +123,34 @@ class Door:
 
     def _go_round(self) -> None:
         """Bad inputs 5, 6: who says nothing, says it too slowly, or reads nothing."""
-        now, limits = self.loop.time(), self.limits
+        now = self.loop.time()
         self.driver.counters.loop_lag.observe(max(0.0, now - self._round_at))
         self._round_at = now + ROUNDS_S
         self._rounds = self.loop.call_at(self._round_at, self._go_round)
         self.driver.look_at_space()
+        for lines in (self.driver.refusals, self.driver.goodbyes, self.driver.alarms):
+            lines.look()
         for connection in list(self.driver.connections.values()):
-            if connection.state is State.CONNECTED:
-                session = connection.session
-                if session is None:
-                    continue
-                if connection.choked and self._reads_nothing(connection, now):
-                    connection.abandon(f"it read nothing for {limits.stall_ms / 1000:g} s")
-                elif session.keep_alive_s and now - connection.heard_at > 1.5 * session.keep_alive_s:
-                    if connection.waits_for is None and not connection.held:
-                        connection.fail(Reason.KEEP_ALIVE_TIMEOUT, "nothing was heard for too long")  # [MQTT-3.1.2-22]
-                elif connection.unfinished_since(now) > limits.packet_s:
-                    connection.fail(Reason.KEEP_ALIVE_TIMEOUT, "a packet took too long to arrive")
-            elif connection.state is State.WAITING and now - connection.opened_at > limits.connect_s:
-                connection.turn_away(f"no CONNECT within {limits.connect_s:g} s")
+            try:
+                self._look_after(connection, now)
+            except Exception as error:
+                self.driver.containment.failed(connection, error)
+
+    def _look_after(self, connection: Connection, now: float) -> None:
+        limits = self.limits
+        if connection.state is State.CONNECTED:
+            session = connection.session
+            if session is None:
+                return
+            if connection.choked and self._reads_nothing(connection, now):
+                connection.abandon(f"it read nothing for {limits.stall_ms / 1000:g} s")
+            elif session.keep_alive_s and now - connection.heard_at > 1.5 * session.keep_alive_s:
+                if connection.waits_for is None and not connection.held:
+                    connection.fail(Reason.KEEP_ALIVE_TIMEOUT, "nothing was heard for too long")  # [MQTT-3.1.2-22]
+            elif connection.unfinished_since(now) > limits.packet_s:
+                connection.fail(Reason.KEEP_ALIVE_TIMEOUT, "a packet took too long to arrive")
+        elif connection.state is State.WAITING and now - connection.opened_at > limits.connect_s:
+            connection.turn_away(f"no CONNECT within {limits.connect_s:g} s")
 
     def _reads_nothing(self, connection: Connection, now: float) -> bool:
         """Bad input 13: a client that takes nothing at all does not keep its place for ever; its queue stays."""

@@ -308,8 +308,8 @@ class Sessions:
         return Connack(present, Reason.SUCCESS, properties)
 
     def _check_connack(self, packet: Connect, client: ClientId) -> None:
-        """[MQTT-3.1.2-24] A client that takes no packet as large as its CONNACK cannot be served: it is refused before a
-        session is made or taken over. What the CONNACK may leave out does not count [MQTT-3.2.2-20]."""
+        """[MQTT-3.1.2-24] A client that takes no packet as large as its CONNACK cannot be served: it is refused before
+        a session is made or taken over. What the CONNACK may leave out does not count [MQTT-3.2.2-20]."""
         most = packet.properties.maximum_packet_size
         if most is None:
             return

@@ -42,7 +42,7 @@ from latecomer.wire.mqtt import decode, encode, header
 from latecomer.wire.mqtt_decode import protocol_version
 
 if TYPE_CHECKING:
-    from latecomer.runtime.door import Door
+    from latecomer.runtime.door import Arrival, Door
     from latecomer.runtime.plans import Plan
 
 CONNECT, PUBACK = 0x10, 0x40
@@ -75,7 +75,7 @@ class State(Enum):
 class Connection(asyncio.Protocol):
     """A client's connection on any transport."""
 
-    def __init__(self, door: Door, id: int, transport_name: str) -> None:
+    def __init__(self, door: Door, id: int, transport_name: str, arrival: Arrival | None = None) -> None:
         self.door = door
         self.driver = door.driver
         self.heard = door.driver.spinner.heard
@@ -89,7 +89,10 @@ class Connection(asyncio.Protocol):
         self.wanted = 0
         self.rest_since = 0.0
         """When the packet that is not whole yet began."""
-        self.opened_at = self.heard_at = door.loop.time()
+        self.arrival = arrival
+        """What counted for it while it was in a handshake."""
+        self.heard_at = door.loop.time()
+        self.opened_at = self.heard_at if arrival is None else arrival.at
         self.packet_max = 0
         """Bytes of a packet that the client takes; 0: any."""
         self.closing = False
@@ -121,8 +124,7 @@ class Connection(asyncio.Protocol):
         self.write = self.transport.write
         high = self.door.limits.write_buffer_bytes
         self.transport.set_write_buffer_limits(high, high // 4)
-        peer = self.transport.get_extra_info("peername")
-        self.address = str(peer[0]) if isinstance(peer, tuple) else "local"
+        self.address = address_of(self.transport)
         self.refusal = self.door.opened(self)
         if self.refusal is not None and self.door.crowded:
             self.driver.counters.refuse(self.refusal[0].name.lower())
@@ -469,6 +471,12 @@ class Connection(asyncio.Protocol):
             waiter.waits_for = None
             waiter.unpause()
             self.door.loop.call_soon(waiter._go_on_later)
+
+
+def address_of(transport: asyncio.BaseTransport) -> str:
+    """Where a connection comes from, without its port."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) else "local"
 
 
 def _nowhere(data: object) -> None:

@@ -1,12 +1,22 @@
-"""The door: which connections are let in, and the rounds that look after those that are."""
+"""The door: which connections are let in, and the rounds that look after those that are.
+
+A connection counts against the limits from the moment it is accepted. Until it speaks MQTT, in the handshakes of TLS
+and WebSocket, it is an `Arrival`; then it is a `Connection`, and takes the arrival's place.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from latecomer.messages.mqtt import Connect, Reason
 from latecomer.runtime.connection import Connection, State
+from latecomer.runtime.link_connection import explain
 from latecomer.runtime.security import Gate
 from latecomer.runtime.settings import Limits
 
@@ -16,6 +26,16 @@ if TYPE_CHECKING:
 ROUNDS_S = 0.5
 REFUSED_MAX = 50
 """Connections beyond the limit that are kept until they can be told why they are refused."""
+
+
+@dataclass(slots=True, eq=False)
+class Arrival:
+    """A connection that does not speak MQTT yet."""
+
+    address: str
+    at: float
+    """When it was accepted: everything up to its CONNECT must be done within `limits.connect_s`."""
+    refusal: tuple[Reason, str] | None = None
 
 
 class Door:
@@ -28,37 +48,62 @@ class Door:
         self.connections_max = connections_max
         self.loop = asyncio.get_running_loop()
         self.per_address: dict[str, int] = {}
+        self.arrivals: dict[Arrival, None] = {}
         self._next_id = 0
         self._tokens = float(limits.connection_rate)
         self._tokens_at = self.loop.time()
         self._asking: dict[asyncio.Task[None], None] = {}
+        self._handshakes: dict[asyncio.Task[None], None] = {}
         self._round_at = self.loop.time() + ROUNDS_S
         self._rounds = self.loop.call_at(self._round_at, self._go_round)
 
-    def connection(self, transport_name: str) -> Connection:
-        """For a listener that has accepted somebody."""
+    def connection(self, transport_name: str, arrival: Arrival | None = None) -> Connection:
+        """For a listener that has accepted somebody, with or without having to wait for handshakes."""
         self._next_id += 1
-        return Connection(self, self._next_id, transport_name)
+        return Connection(self, self._next_id, transport_name, arrival)
 
     def stop(self) -> None:
         self._rounds.cancel()
-        for task in self._asking:
+        for task in (*self._asking, *self._handshakes):
             task.cancel()
 
     # -- coming and going --------------------------------------------------------------------------------------------
+
+    def arrived(self, address: str) -> Arrival | None:
+        """Count a connection that does not speak MQTT yet; None: there is not even room to refuse it."""
+        arrival = Arrival(address, self.loop.time())
+        self.arrivals[arrival] = None
+        arrival.refusal = self._refusal(address)
+        if arrival.refusal is None:
+            self._count(address)
+        elif self.crowded:
+            self.driver.counters.refuse(arrival.refusal[0].name.lower())
+            self.left(arrival)
+            return None
+        return arrival
+
+    def left(self, arrival: Arrival) -> None:
+        """It ended without a word of MQTT; or it did not, and is somebody else's to count."""
+        if arrival in self.arrivals:
+            del self.arrivals[arrival]
+            if arrival.refusal is None:
+                self._discount(arrival.address)
 
     def opened(self, connection: Connection) -> tuple[Reason, str] | None:
         """Count a connection; why it must be refused, if so."""
         self.driver.counters.connections_opened += 1
         self.driver.connections[connection.id] = connection
+        if connection.arrival is not None:
+            self.arrivals.pop(connection.arrival, None)
+            return connection.arrival.refusal
         refusal = self._refusal(connection.address)
         if refusal is None:  # who is refused is in nobody's way
-            self.per_address[connection.address] = self.per_address.get(connection.address, 0) + 1
+            self._count(connection.address)
         return refusal
 
     def _refusal(self, address: str) -> tuple[Reason, str] | None:
         here, limits = self.per_address.get(address, 0), self.limits
-        if len(self.driver.connections) > self.connections_max:
+        if self._total > self.connections_max:
             return Reason.QUOTA_EXCEEDED, f"more than {self.connections_max} connections"
         if limits.connections_per_address and here >= limits.connections_per_address:
             return Reason.CONNECTION_RATE_EXCEEDED, f"more than {limits.connections_per_address} from this address"
@@ -67,9 +112,23 @@ class Door:
         return None
 
     @property
+    def _total(self) -> int:
+        return len(self.driver.connections) + len(self.arrivals)
+
+    @property
     def crowded(self) -> bool:
         """Whether there is not even room to refuse somebody politely."""
-        return len(self.driver.connections) > self.connections_max + REFUSED_MAX
+        return self._total > self.connections_max + REFUSED_MAX
+
+    def _count(self, address: str) -> None:
+        self.per_address[address] = self.per_address.get(address, 0) + 1
+
+    def _discount(self, address: str) -> None:
+        left = self.per_address[address] - 1
+        if left:
+            self.per_address[address] = left
+        else:
+            del self.per_address[address]
 
     def _token(self) -> bool:
         now, rate = self.loop.time(), float(self.limits.connection_rate)
@@ -85,13 +144,34 @@ class Door:
             return  # known already
         self.driver.counters.connections_closed += 1
         self.driver.changed()
-        if connection.refusal is not None:
-            return
-        left = self.per_address[connection.address] - 1
-        if left:
-            self.per_address[connection.address] = left
-        else:
-            del self.per_address[connection.address]
+        if connection.refusal is None:
+            self._discount(connection.address)
+
+    # -- TLS ---------------------------------------------------------------------------------------------------------
+
+    def shake_hands(
+        self, arrival: Arrival, sock: socket.socket, context: ssl.SSLContext, factory: Callable[[], asyncio.Protocol]
+    ) -> None:
+        """Begin TLS on a socket that was accepted; then it is the protocol's."""
+        task = self.loop.create_task(self._shake_hands(arrival, sock, context, factory))
+        self._handshakes[task] = None
+        task.add_done_callback(lambda done: self._handshakes.pop(done, None))
+
+    async def _shake_hands(
+        self, arrival: Arrival, sock: socket.socket, context: ssl.SSLContext, factory: Callable[[], asyncio.Protocol]
+    ) -> None:
+        seconds = self.limits.connect_s
+        try:
+            await self.loop.connect_accepted_socket(factory, sock, ssl=context, ssl_handshake_timeout=seconds)
+        except Exception as error:  # whatever it is, the handshake has failed
+            self.left(arrival)
+            self.driver.counters.refuse("tls")
+            why = explain(error) if isinstance(error, ssl.SSLError) else "it ended, or was not done in time"
+            text = "no TLS handshake with %s within %g s: %s"
+            self.driver.refusals.line(logging.INFO, "tls", text, arrival.address, seconds, why)
+        except asyncio.CancelledError:
+            self.left(arrival)
+            raise
 
     # -- who is it ---------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ LAG_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 GAUGES: Mapping[str, str] = {
     "uptime_seconds": "Since this broker was started.",
     "connections": "Clients that are connected now.",
+    "handshakes": "Connections that are in a TLS or WebSocket handshake now.",
     "sessions": "Sessions of clients, connected or not.",
     "subscriptions": "Subscriptions of this broker's clients.",
     "retained_messages": "Retained messages that this broker keeps.",

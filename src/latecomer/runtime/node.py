@@ -24,7 +24,8 @@ from latecomer.model.ids import ClientId, Instant
 from latecomer.runtime.admin import Admin
 from latecomer.runtime.assignment import Assigner
 from latecomer.runtime.disk import Disk, Durability
-from latecomer.runtime.door import Door
+from latecomer.runtime.door import Arrival, Door
+from latecomer.runtime.doorway import TlsDoorway, Visit
 from latecomer.runtime.driver import Driver
 from latecomer.runtime.errands import Errands
 from latecomer.runtime.journal import Journal
@@ -32,7 +33,7 @@ from latecomer.runtime.links import Links
 from latecomer.runtime.metrics import Counters
 from latecomer.runtime.private_files import private_directory
 from latecomer.runtime.security import Gate, admin_token, link_secret
-from latecomer.runtime.settings import Limits, Listener, Settings
+from latecomer.runtime.settings import Limits, Listener, Settings, is_loopback
 from latecomer.runtime.tls import link_tls, listener_context
 from latecomer.runtime.views import Views
 from latecomer.runtime.websocket import WebSocketProtocol
@@ -254,26 +255,33 @@ class Node:
         context = listener_context(listener, key) if listener.encrypted else None
         door, limits = self.door, self.settings.limits
 
-        def plain() -> asyncio.Protocol:
-            return door.connection(listener.kind)
+        def plain(arrival: Arrival | None = None) -> asyncio.Protocol:
+            return door.connection(listener.kind, arrival)
 
-        def web() -> asyncio.Protocol:
+        def web(arrival: Arrival | None = None) -> asyncio.Protocol:
+            visit = Visit(door, listener.kind, arrival)
             return WebSocketProtocol(
-                plain,
+                visit.connection,
                 listener.path,
                 listener.origins,
                 limits.packet_bytes + 1024,
                 limits.connect_s,
                 refused=self.counters.refuse,
+                hosts=listener.hosts,
+                loopback=is_loopback(listener.host),
+                came=visit.came,
+                left=visit.left,
             )
+
+        factory = web if listener.kind in ("ws", "wss") else plain
+
+        def encrypted() -> asyncio.Protocol:
+            assert context is not None
+            return TlsDoorway(door, context, factory)
 
         try:
             server = await loop.create_server(
-                web if listener.kind in ("ws", "wss") else plain,
-                listener.host,
-                listener.number,
-                ssl=context,
-                backlog=1024,
+                factory if context is None else encrypted, listener.host, listener.number, backlog=1024
             )
         except OSError as error:
             why = os.strerror(error.errno).lower() if error.errno else str(error)

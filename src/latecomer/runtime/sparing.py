@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-LINES = 20
+LINES = 100
 """Lines of one subject in `SECONDS`; what happens beyond is counted, and the counts are one line in the end."""
 SECONDS = 10.0
 KINDS_MAX = 20

@@ -67,6 +67,7 @@ class Views:
         gauges = {
             "uptime_seconds": (node.clock() - self.started_us) / 1_000_000,
             "connections": len(node.driver.connections),
+            "handshakes": len(node.door.arrivals),
             "sessions": len(core.sessions.by_client),
             "subscriptions": sum(len(session.subscriptions) for session in sessions),
             "retained_messages": len(core.retained.events),

@@ -172,13 +172,13 @@ class Sessions:
             assert isinstance(row, SessionRow)
             session = Session(str(client), row.user, row.version, row.expiry_s, will=row.will, stored=True)
             session.away_since = row.away_since_us or now
-            if not row.away_since_us:
-                self._store(session)  # another crash must not give it, or its will, more time
             self._enter(session)
             for subscription in subscriptions.get(session.client, {}).values():
                 assert isinstance(subscription, Subscription)
                 self.subscribing.enter(session, subscription, stored=False)
-            self.deliveries.recover(session, queues.get(session.client, {}))
+            self.deliveries.recover(session, queues.get(session.client, {}), row)
+            if not row.away_since_us:
+                self._store(session)  # another crash must not give it, or its will, more time
             session.incoming = {int(id): None for id in incoming.get(session.client, {})}
             self.recalls.recover(session, recalls.get(session.client, {}), held.get(session.client, {}))
             if not self.access.open_to_all:

@@ -170,7 +170,8 @@ class Node:
         self.views = Views(self)
         self.errands = Errands(self.driver, self.views.carry_out, open=settings.store.remote)
         self.driver.errands = self.errands
-        self.admin = Admin(self.views, admin_token(settings), settings.admin.hosts, settings.admin.origins)
+        admin = settings.admin
+        self.admin = Admin(self.views, admin_token(settings), admin.hosts, admin.origins, refusals=self.driver.refusals)
         self.servers: list[asyncio.Server] = []
         self.addresses: list[str] = []
         self._reloading: asyncio.TimerHandle | None = None

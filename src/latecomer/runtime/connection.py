@@ -361,7 +361,8 @@ class Connection(asyncio.Protocol):
 
     def _fitting(self, packets: list[Packet]) -> bytes:
         """[MQTT-3.1.2-24] For a client that takes only so much: words are left out first [MQTT-3.4.2-2]; what is too
-        large even so is not sent, and a client that cannot take its CONNACK cannot be served."""
+        large even so is not sent. A client that cannot take its CONNACK is refused by the core; if one got here all the
+        same it could not be served."""
         pieces = []
         for packet in packets:
             data = encode(packet, self.version)
@@ -370,7 +371,7 @@ class Connection(asyncio.Protocol):
                 data = encode(msgspec.structs.replace(packet, properties=brief), self.version)
             if len(data) <= self.packet_max:
                 pieces.append(data)
-            elif isinstance(packet, Connack):
+            elif isinstance(packet, Connack) and packet.reason == Reason.SUCCESS:
                 self.driver.tell(MqttLost(self.id))
                 self.say_goodbye("packet_too_large: the client takes no packet as large as its CONNACK")
                 return b""  # nothing may follow a goodbye

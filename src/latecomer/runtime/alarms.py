@@ -24,10 +24,15 @@ class Alarms:
         self.counters = counters
         self.clock = clock
         self._last: tuple[float, str] | None = None
+        self._error: BaseException | None = None
         self._log = Sparing("internal errors", clock)
 
     def ring(self, what: str, error: BaseException, about: str = "") -> None:
-        """Something went wrong and was contained. `what` is one of few words, `about` says who or what it was about."""
+        """Something went wrong and was contained. `what` is one of few words, `about` says who or what it was about.
+        An error that passes several places that look out for errors counts once."""
+        if error is self._error:
+            return
+        self._error = error
         errors = self.counters.internal_errors
         errors[what] = errors.get(what, 0) + 1
         self._last = (self.clock(), what)

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from latecomer.core.broker import Broker
 from latecomer.core.inputs import MqttFailed, RulesChanged
@@ -187,6 +187,7 @@ class Node:
         """Open every door; afterwards clients are served."""
         for table, group, key, why in ((p.table, p.group, p.key, p.why) for p in self.disk.problems):
             log.error("a damaged row of %s (%s, %s) was set aside: %s", table, group, key, why)
+        asyncio.get_running_loop().set_exception_handler(self._unforeseen)
         self.driver.start()
         await self.links.start()
         for position, listener in enumerate(self.settings.listening()):
@@ -248,6 +249,14 @@ class Node:
         log.critical("the disk failed: %s", error)
         self.failure = error
         self.stopping.set()
+
+    def _unforeseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Something that the event loop called has failed, and nobody looked out for it."""
+        error = context.get("exception")
+        if isinstance(error, Exception) and not isinstance(error, OSError):
+            self.driver.alarms.ring("callback", error, str(context.get("message", "")))
+        else:
+            loop.default_exception_handler(context)
 
     # -- listeners ---------------------------------------------------------------------------------------------------
 

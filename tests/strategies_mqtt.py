@@ -46,6 +46,7 @@ _VALUES: Final[dict[table.Type, st.SearchStrategy[Any]]] = {
     table.TWO: st.integers(1, 65_535),
     table.FOUR: st.integers(1, 2**32 - 1),
     table.TEXT: text,
+    table.WORDS: text,
     table.BINARY: st.binary(max_size=12),
 }
 _PLURAL: Final[dict[str, st.SearchStrategy[Any]]] = {

@@ -128,6 +128,16 @@ def test_35_a_foreign_page(house: House) -> None:
         assert b" 403 " in ask(house.ports["ws"], "/mqtt", "Origin: https://evil.example\r\n" + UPGRADE)
 
 
+def test_35_a_page_whose_name_was_pointed_here(house: House) -> None:
+    """DNS rebinding: the page is of the host that it addresses, and that host is this machine for the moment."""
+    port = house.ports["ws"]
+    for host, origin in ((f"evil.example:{port}", f"Origin: http://evil.example:{port}\r\n"), ("evil.example", "")):
+        with house.noticed("websocket-host"):
+            assert b" 421 " in ask(port, "/mqtt", origin + UPGRADE, host)
+    own = f"127.0.0.1:{port}"
+    assert b" 101 " in ask(port, "/mqtt", f"Origin: http://{own}\r\n" + UPGRADE, own)
+
+
 def test_35_another_path_and_no_upgrade(house: House) -> None:
     with house.noticed("websocket-path"):
         assert b" 404 " in ask(house.ports["ws"], "/../mqtt", UPGRADE)

@@ -194,6 +194,22 @@ def test_04_what_one_client_does_not_take(house: House) -> None:
     assert house.dropped("larger than the client takes") == before + 1
 
 
+@pytest.mark.parametrize(("name", "most"), [("small", 1), ("small", 5), ("", 32)])
+def test_04_a_client_that_takes_no_connack(house: House, name: str, most: int) -> None:
+    """[MQTT-3.1.2-24] It is told in as many bytes as it takes, or not at all; it has no session, and whoever has its
+    client id stays."""
+    before = house.join(client_id="small")
+    limits = ((P.MAXIMUM_PACKET_SIZE, most), (P.SESSION_EXPIRY, 60))
+    with house.noticed("packet_too_large", times=10):
+        for _ in range(10):
+            client = house.raw()
+            client.send(Hello(client_id=name, properties=limits).encode())
+            if most >= 5:
+                assert client.receive().reason == TOO_LARGE
+            client.expect_closed()
+    before.ping()
+
+
 @pytest.mark.parametrize("qos", [1, 2])
 def test_07_a_topic_of_65535_slashes(house: House, qos: int) -> None:
     witness, client = house.join(), house.join()
@@ -207,6 +223,16 @@ def test_07_a_topic_of_65535_slashes(house: House, qos: int) -> None:
         client.ping()
     nothing_came(witness)
     assert client.publish("a/" * 127 + "a") is not None  # 128 levels are fine
+
+
+def test_07_a_response_topic_of_65000_bytes(house: House) -> None:
+    witness, client = house.join(), house.join()
+    witness.subscribe(("#", 0))
+    for topic in ("x" * 65_000, "a/" * 128):
+        with house.noticed("topic_name_invalid", "response topic: a topic has at most"):
+            client.send(client.publication("t", qos=1, packet_id=1, properties=((P.RESPONSE_TOPIC, topic),)))
+            client.expect(PUBACK, reason=TOPIC_INVALID)
+    nothing_came(witness)
 
 
 def test_07_aliases_of_long_topics(house: House) -> None:

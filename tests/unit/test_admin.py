@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -30,6 +32,7 @@ from latecomer.runtime.admin import (
 from latecomer.runtime.errands import Unreachable
 from latecomer.runtime.metrics import Counters, render
 from latecomer.runtime.network_views import KeptView, MemberView, NetworkView, WireView
+from latecomer.runtime.sparing import Sparing
 from latecomer.runtime.store_views import (
     ClassView,
     OtherStoreView,
@@ -151,6 +154,32 @@ def told(story: Callable[[Node, Caller], Awaitable[None]], **options: Any) -> No
     return node
 
 
+BAD_HTTP = (
+    b"GET / HTTP/9.9\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+    b"GET /\0 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"\x16\x03\x01\r\n\r\n",
+)
+
+
+def test_what_is_no_http_is_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    """Anybody can send it: one line each, and a count if there are many."""
+    caplog.set_level(logging.INFO)
+
+    async def story(node: Node, caller: Caller) -> None:
+        for number in range(40):
+            reader, writer = await asyncio.open_connection("127.0.0.1", caller.port)
+            writer.write(BAD_HTTP[number % 4])
+            assert b" 400 " in await reader.readline()
+            writer.close()
+        assert (await caller.ask("/healthz"))[0] == 200
+
+    told(story, refusals=Sparing("refusals", time.monotonic, lines=5, seconds=1000.0))
+    lines = [record for record in caplog.records if "admin interface" in record.message]
+    assert len(lines) == 5
+    assert not any(record.exc_info for record in caplog.records)
+
+
 # --- what is told ---
 
 
@@ -159,6 +188,11 @@ def test_health_needs_no_token() -> None:
         assert (await caller.ask("/healthz", token=None))[:2] == (200, {"status": "ok", "problems": []})
         node.status = Health("starting")
         assert (await caller.ask("/healthz", token=None))[0] == 503
+        node.status = Health("degraded", ("1 internal errors",))
+        assert (await caller.ask("/healthz", token=None))[:2] == (
+            200,
+            {"status": "degraded", "problems": ["1 internal errors"]},
+        )
         node.status = Health("failing", ("the disk is full: make room",))
         assert (await caller.ask("/healthz", token=None))[:2] == (
             503,

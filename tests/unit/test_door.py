@@ -14,6 +14,7 @@ from latecomer.runtime.settings import Limits
 def test_a_round_that_comes_late_is_lag() -> None:
     async def story() -> None:
         driver: Any = SimpleNamespace(counters=Counters(), connections={}, look_at_space=lambda: None)
+        driver.refusals = driver.goodbyes = driver.alarms = SimpleNamespace(look=lambda: None)
         gate: Any = None
         door = Door(driver, gate, Limits(), 10)
         lag = driver.counters.loop_lag

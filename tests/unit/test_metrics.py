@@ -24,6 +24,7 @@ def test_every_metric_has_a_name_of_ours_and_says_what_it_is() -> None:
     counters = Counters()
     counters.drop("queue-full")
     counters.refuse("not-authorised")
+    counters.internal_errors["send"] = 1
     counters.link("b2")
     counters.store = StoreCounters()
     families = list(text_string_to_metric_families(render(counters, dict.fromkeys(GAUGES, 1.0)).decode()))

@@ -145,6 +145,66 @@ def test_asking_many_times_at_once_gains_nothing(users: Users, monkeypatch: pyte
     assert looked.count == 3
 
 
+def test_fifty_with_the_right_password_all_get_in(path: Path) -> None:
+    """At once, from one address, with another user and password each: nobody has failed, so nobody is refused."""
+    names = [f"user{number}" for number in range(50)]
+    write_users(path, {name: hash_password(f"of {name}".encode(), COST_MIN) for name in names})
+    users = Users(path, failures=3)
+
+    async def rush() -> list[Verdict]:
+        return await asyncio.gather(*[users.verify(name, f"of {name}".encode(), HERE) for name in names])
+
+    assert set(asyncio.run(rush())) == {Verdict.WELCOME}
+    assert not users.patience.left
+    assert not users._lines
+    users.close()
+
+
+def test_guesses_among_the_right_passwords_are_no_more_than_before(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for a right password to be found gets no more guesses for it."""
+    names = [f"user{number}" for number in range(20)]
+    write_users(path, {name: hash_password(f"of {name}".encode(), COST_MIN) for name in names})
+    users = Users(path, failures=3)
+    slow = Counting(monkeypatch)
+
+    async def rush() -> list[Verdict]:
+        right = [users.verify(name, f"of {name}".encode(), HERE) for name in names]
+        wrong = [users.verify(names[0], f"guess {number}".encode(), HERE) for number in range(50)]
+        return await asyncio.gather(*right[:10], *wrong, *right[10:])
+
+    verdicts = asyncio.run(rush())
+    assert verdicts.count(Verdict.WRONG) == 3
+    assert verdicts[:10] == [Verdict.WELCOME] * 10, "they came before the guesses"
+    assert set(verdicts[13:]) == {Verdict.LOCKED}
+    assert slow.count == 13
+    assert not users._lines
+    users.close()
+
+
+def test_a_line_that_is_too_long(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IN_LINE_MAX", 2)
+
+    async def rush() -> list[Verdict]:
+        return await asyncio.gather(*[users.verify("bob", f"guess {number}".encode(), HERE) for number in range(7)])
+
+    verdicts = asyncio.run(rush())
+    assert verdicts == [Verdict.WRONG] * 3 + [Verdict.LOCKED] * 2 + [Verdict.BUSY] * 2
+
+
+def test_who_leaves_while_in_line_does_not_hold_up_the_others(users: Users) -> None:
+    async def leave() -> list[Verdict]:
+        asking = [asyncio.create_task(users.verify("bob", b"of bob", HERE)) for _ in range(3)]
+        asking += [asyncio.create_task(users.verify("alice", b"of alice", HERE)) for _ in range(4)]
+        await asyncio.sleep(0)
+        assert len(users._lines) == 1
+        for task in asking[2:5]:
+            task.cancel()
+        return [task for task in await asyncio.gather(*asking, return_exceptions=True) if isinstance(task, Verdict)]
+
+    assert asyncio.run(leave()) == [Verdict.WELCOME] * 4
+    assert not users._lines
+
+
 def test_failures_are_forgiven_one_by_one() -> None:
     now = 0.0
     patience = Patience(2, 10.0, lambda: now)

@@ -7,7 +7,7 @@ import pytest
 from latecomer.core.effects import Drop, Put
 from latecomer.core.inputs import MqttReceived
 from latecomer.core.session.limits import SessionLimits
-from latecomer.messages.mqtt import Disconnect, Packet, Puback, Pubcomp, Pubrec, Pubrel, Reason
+from latecomer.messages.mqtt import Disconnect, Packet, Puback, Pubcomp, Publish, Pubrec, Pubrel, Reason
 from latecomer.model.record import Kind
 from tests.unit.hand import records
 from tests.unit.mqtt_hand import HOUR_S, SECOND_US, V5, V311, MqttHand, Wire, measure, pair
@@ -279,6 +279,64 @@ def test_numbers_go_on_after_a_restart() -> None:
     assert [(x.payload, x.packet_id, x.dup) for x in s.got()] == [(b"1", 2, True), (b"2", 3, True), (b"3", 4, False)]
 
 
+def dups(packets: list[Publish]) -> str:
+    """Payloads, with a mark for what came as a duplicate."""
+    return " ".join(x.payload.decode() + "'" * x.dup for x in packets)
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_what_was_never_sent_is_no_duplicate_after_a_restart(qos: int) -> None:
+    """[MQTT-3.3.1-1] DUP is for what is sent again: what was sent before the client left, and not what came since."""
+    hand, s, p = network()
+    numbers(p, 2, qos)
+    s.lose()
+    numbers(p, 2, qos, first=2)
+    hand.restart()
+    hand.restart()
+    numbers(hand.client("p"), 1, qos, first=4)
+    s = hand.durable("s", receive_maximum=3)
+    assert dups(s.got()) == "0' 1' 2"
+    hand.restart()
+    assert dups(hand.durable("s").got()) == "0' 1' 2' 3 4"
+
+
+def test_no_more_can_have_been_sent_before_a_crash_than_may_be_under_way() -> None:
+    """The client was connected, so nobody wrote down what was sent; but it takes three at a time."""
+    hand, s, p = network()
+    s.lose()
+    s = hand.durable("s", receive_maximum=3)
+    numbers(p, 8)
+    for packet in s.got()[:2]:
+        s.ack(packet)
+    assert dups(s.got()) == "3 4"
+    hand.restart()
+    s = hand.durable("s")
+    assert dups(s.got()) == "2' 3' 4' 5 6 7"
+
+
+def test_a_smaller_window_does_not_make_anything_new() -> None:
+    """What was sent on the connection before stays sent."""
+    hand, s, p = network()
+    numbers(p, 5)
+    s.lose()
+    assert dups(hand.durable("s", receive_maximum=1).got()) == "0'"
+    hand.restart()
+    assert dups(hand.durable("s").got()) == "0' 1' 2' 3' 4'"
+
+
+def test_numbers_of_a_queue_that_was_empty_are_not_given_again() -> None:
+    """They would be taken for deliveries that were sent before."""
+    hand, s, p = network()
+    numbers(p, 3)
+    for packet in s.got():
+        s.ack(packet)
+    s.lose()
+    hand.restart()
+    s, p = hand.durable("s"), hand.client("p")
+    numbers(p, 1, first=3)
+    assert [(x.packet_id, x.dup) for x in s.got()] == [(4, False)]
+
+
 # -- limits ----------------------------------------------------------------------------------------------------------
 
 
@@ -369,20 +427,23 @@ def test_what_was_begun_is_finished_even_if_it_expires() -> None:
     assert (packet.payload, packet.dup, packet.properties.message_expiry_s) == (b"1", True, 0)
 
 
-def test_what_expires_while_the_broker_is_down_is_not_delivered() -> None:
-    """Nobody knows whether it was sent before. A QoS 2 packet id is let go of, for the client may hold it."""
+@pytest.mark.parametrize("away", [False, True])
+def test_what_expires_while_the_broker_is_down_is_not_delivered(away: bool) -> None:
+    """If it may have been sent before, a QoS 2 packet id is let go of, for the client may hold it."""
     hand, s, p = network()
-    s.lose()
+    if away:
+        s.lose()
     p.publish("t", b"1", 1, message_expiry_s=10)
     p.publish("t", b"2", 2, message_expiry_s=10)
     p.publish("t", b"3", 2)
     hand.now += 20 * SECOND_US
     hand.restart()
     s = hand.durable("s")
-    pubrel, packet = s.take()
-    assert pubrel == Pubrel(2)
-    assert packet.payload == b"3"  # type: ignore[union-attr]
-    s.send(Pubcomp(2, Reason.PACKET_IDENTIFIER_NOT_FOUND))
+    *pubrel, packet = s.take()
+    assert pubrel == ([] if away else [Pubrel(2)])
+    assert (packet.payload, packet.dup) == (b"3", not away)  # type: ignore[union-attr]
+    if not away:
+        s.send(Pubcomp(2, Reason.PACKET_IDENTIFIER_NOT_FOUND))
     assert s.take() == []
     assert hand.table("queue", "s").keys() == {3}
 

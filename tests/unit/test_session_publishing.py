@@ -6,7 +6,7 @@ import pytest
 
 from latecomer.core.effects import Drop, Put
 from latecomer.core.session.limits import SessionLimits
-from latecomer.messages.mqtt import Disconnect, Properties, Puback, Pubcomp, Publish, Pubrec, Pubrel, Reason
+from latecomer.messages.mqtt import Disconnect, Properties, Puback, Pubcomp, Publish, Pubrec, Pubrel, Reason, Will
 from latecomer.model.event import Event
 from tests.unit.mqtt_hand import V5, V311, MqttHand, Rules, Wire, pair
 
@@ -228,6 +228,23 @@ def test_an_alias_above_the_maximum_is_the_end() -> None:
     p.publish("t", b"2", topic_alias=3)
     assert p.one(Disconnect).reason == Reason.TOPIC_ALIAS_INVALID
     assert s.payloads() == [b"1"]
+
+
+@pytest.mark.parametrize("topic", ["x" * 21, "a/b/c/d", "é" * 11])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_a_response_topic_has_the_limits_of_a_topic(topic: str, qos: int) -> None:
+    """Bad input 7: it is kept and handed on like one, and answers to it would be refused."""
+    hand, s, p = network(limits=SessionLimits(topic_bytes=20, topic_levels=3))
+    p.publish("t", b"1", qos, response_topic=topic)
+    if qos:
+        answer = p.take()[0]
+        assert answer.reason == Reason.TOPIC_NAME_INVALID  # type: ignore[union-attr]
+        assert answer.properties.reason_string.startswith("response topic: a topic has at most")  # type: ignore[union-attr]
+    assert s.take() == []
+    will = Will("t", b"bye", properties=Properties(response_topic=topic))
+    assert hand.client("w", will=will).connack.reason == Reason.TOPIC_NAME_INVALID
+    p.publish("t", b"2", qos, response_topic="x" * 20)
+    assert s.payloads() == [b"2"]
 
 
 # -- what is handed on -----------------------------------------------------------------------------------------------

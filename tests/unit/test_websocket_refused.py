@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
@@ -102,6 +103,43 @@ def test_origins(origins: list[str], origin: str | None, welcome: bool) -> None:
             reader, writer = await dialled(server)
             writer.write(request(Origin=origin))
             assert (await reader.readline()).startswith(b"HTTP/1.1 101 ") == welcome
+            await gone(writer)
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    ("options", "host", "origin", "welcome"),
+    [
+        # A page whose name was pointed at this machine is of the same origin as what it asks.
+        ({}, "evil.example:8083", "http://evil.example:8083", False),
+        ({"loopback": True}, "evil.example:8083", "http://evil.example:8083", False),
+        ({"loopback": True}, "evil.example:8083", None, False),
+        ({}, "broker.example", None, True),
+        ({}, "192.168.1.5:8083", "http://192.168.1.5", True),
+        ({"loopback": True}, "[::1]:8083", "http://[::1]", True),
+        ({"loopback": True}, "LOCALHOST", "http://localhost", True),
+        ({"loopback": True}, "localhost.evil.example", "http://localhost.evil.example", False),
+        # Names that the operator gives.
+        ({"hosts": ["Broker.example"]}, "broker.example:1", "http://broker.example", True),
+        ({"hosts": ["broker.example"], "loopback": True}, "broker.example", None, True),
+        ({"hosts": ["broker.example"]}, "localhost", None, False),
+        ({"hosts": ["::1"]}, "[::1]:80", None, True),
+        # A page that may connect may do so under any name: a proxy hands on its own.
+        ({"origins": ["https://good.example"], "loopback": True}, "good.example", "https://good.example", True),
+        ({"origins": ["https://good.example"]}, "evil.example", "http://evil.example", False),
+        ({"loopback": True}, None, None, False),
+        ({"loopback": True}, "", None, False),
+        ({"loopback": True}, "[", None, False),
+    ],
+)
+def test_hosts(options: dict[str, Any], host: str | None, origin: str | None, welcome: bool) -> None:
+    async def story() -> None:
+        async with serving(**options) as server:
+            reader, writer = await dialled(server)
+            writer.write(request(Host=host, Origin=origin))
+            line = await reader.readline()
+            assert line.startswith(b"HTTP/1.1 101 " if welcome else (b"HTTP/1.1 4")), line
             await gone(writer)
 
     told(story)

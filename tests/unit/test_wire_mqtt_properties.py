@@ -23,6 +23,7 @@ EXAMPLES: dict[table.Type, Any] = {
     table.LENGTH: 300,
     table.BINARY: b"\0\xff",
     table.TEXT: "ä/b",
+    table.WORDS: "wörds",
     table.PAIR: ("name", "ß"),
 }
 PAHO_TYPES = {
@@ -34,6 +35,17 @@ PAHO_TYPES = {
     "UTF-8 Encoded String": table.TEXT,
     "UTF-8 String Pair": table.PAIR,
 }
+
+
+def test_words_for_people_cannot_spoil_a_packet() -> None:
+    """[MQTT-1.5.4-1, MQTT-1.5.4-2] What a text must not contain is replaced in a reason, not sent and not the end."""
+    reason = Properties(reason_string="a\0b\ud800c")
+    data = encode_properties(reason)
+    found, _ = decode_properties(data, 0, table.DISCONNECT)
+    assert found.reason_string == "a\ufffdb?c"
+    for other in (Properties(server_reference="\ud800"), Properties(user=(("\ud800", ""),))):
+        with pytest.raises(PacketError):
+            encode_properties(other)
 
 
 def refusal(body: bytes, packet: int) -> Reason:
@@ -75,7 +87,8 @@ def test_the_table_is_that_of_paho() -> None:
     """Table 2-4, as another library has understood it."""
     theirs = foreign(PacketTypes.CONNECT)
     names = {number: theirs.types[kind] for number, (kind, _) in theirs.properties.items()}
-    assert {property.id: property.type for property in PROPERTIES} == {
+    ours = {property.id: property.type for property in PROPERTIES}
+    assert {number: table.TEXT if kind is table.WORDS else kind for number, kind in ours.items()} == {
         number: PAHO_TYPES[kind] for number, kind in names.items()
     }
     will = {PacketTypes.WILLMESSAGE: table.WILL}

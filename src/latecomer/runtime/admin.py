@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
-import json
 import logging
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from heapq import nsmallest
-from typing import Annotated, Any, Generic, Literal, NoReturn, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,9 +27,11 @@ from aiohttp import web
 from latecomer.model.errors import FilterError, LatecomerError, SettingsError
 from latecomer.model.ids import BrokerId, ClientId
 from latecomer.model.topics import check_filter
+from latecomer.runtime.admin_http import check_json, http_log
 from latecomer.runtime.errands import Unreachable
 from latecomer.runtime.metrics import CONTENT_TYPE
 from latecomer.runtime.network_views import NetworkView
+from latecomer.runtime.sparing import Sparing
 from latecomer.runtime.store_views import StoresView
 
 BODY_MAX = 1 << 20
@@ -63,9 +65,9 @@ _log = logging.getLogger(__name__)
 
 
 class Health(msgspec.Struct, frozen=True):
-    """`failing` means that the broker needs help; the sentences say which."""
+    """`failing`: the broker needs help, and the sentences say which. `degraded`: it serves, and has a bug."""
 
-    status: Literal["ok", "starting", "failing"]
+    status: Literal["ok", "degraded", "starting", "failing"]
     problems: tuple[str, ...] = ()
 
 
@@ -239,6 +241,7 @@ class Admin:
         hosts: Sequence[str] = ("localhost", "127.0.0.1", "::1"),
         origins: Sequence[str] = (),
         metrics_public: bool = False,
+        refusals: Sparing | None = None,
     ) -> None:
         if len(token) < TOKEN_MIN:
             raise SettingsError("admin.token", f"has fewer than {TOKEN_MIN} characters; use a longer one")
@@ -248,11 +251,13 @@ class Admin:
         self._origins = frozenset(origin.lower() for origin in origins)
         self._metrics_public = metrics_public
         self._runner: web.AppRunner | None = None
+        self._http_log = http_log(refusals or Sparing("refusals", time.monotonic))
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen; returns the port, which is another one if 0 was asked for."""
         assert self._runner is None
-        runner = web.AppRunner(self._application(), access_log=None, keepalive_timeout=15, shutdown_timeout=1)
+        more: dict[str, Any] = {"logger": self._http_log, "keepalive_timeout": 15}
+        runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1, **more)
         await runner.setup()
         try:
             await web.TCPSite(runner, host, port, ssl_context=tls).start()
@@ -348,7 +353,7 @@ class Admin:
 
     async def _health(self, request: web.Request) -> web.Response:
         health = self._node.health()
-        return _json(health, status=200 if health.status == "ok" else 503)
+        return _json(health, status=200 if health.status in ("ok", "degraded") else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=self._node.metrics(), headers={"Content-Type": CONTENT_TYPE})
@@ -467,20 +472,6 @@ async def _body(request: web.Request, kind: type[B]) -> B:
     except (ValueError, RecursionError) as error:
         problem = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise web.HTTPBadRequest(text=f"the body cannot be used: {problem}") from None
-
-
-def check_json(data: bytes) -> None:
-    """A ValueError if a key stands in an object twice, or a number is none: other readers could read it differently."""
-    json.loads(data, object_pairs_hook=_once, parse_constant=_no_constant)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> None:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a key stands in an object twice")
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _hostname(url: str) -> str | None:

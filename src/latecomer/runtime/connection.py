@@ -42,7 +42,7 @@ from latecomer.wire.mqtt import decode, encode, header
 from latecomer.wire.mqtt_decode import protocol_version
 
 if TYPE_CHECKING:
-    from latecomer.runtime.door import Door
+    from latecomer.runtime.door import Arrival, Door
     from latecomer.runtime.plans import Plan
 
 CONNECT, PUBACK = 0x10, 0x40
@@ -75,7 +75,7 @@ class State(Enum):
 class Connection(asyncio.Protocol):
     """A client's connection on any transport."""
 
-    def __init__(self, door: Door, id: int, transport_name: str) -> None:
+    def __init__(self, door: Door, id: int, transport_name: str, arrival: Arrival | None = None) -> None:
         self.door = door
         self.driver = door.driver
         self.heard = door.driver.spinner.heard
@@ -89,7 +89,10 @@ class Connection(asyncio.Protocol):
         self.wanted = 0
         self.rest_since = 0.0
         """When the packet that is not whole yet began."""
-        self.opened_at = self.heard_at = door.loop.time()
+        self.arrival = arrival
+        """What counted for it while it was in a handshake."""
+        self.heard_at = door.loop.time()
+        self.opened_at = self.heard_at if arrival is None else arrival.at
         self.packet_max = 0
         """Bytes of a packet that the client takes; 0: any."""
         self.closing = False
@@ -121,8 +124,7 @@ class Connection(asyncio.Protocol):
         self.write = self.transport.write
         high = self.door.limits.write_buffer_bytes
         self.transport.set_write_buffer_limits(high, high // 4)
-        peer = self.transport.get_extra_info("peername")
-        self.address = str(peer[0]) if isinstance(peer, tuple) else "local"
+        self.address = address_of(self.transport)
         self.refusal = self.door.opened(self)
         if self.refusal is not None and self.door.crowded:
             self.driver.counters.refuse(self.refusal[0].name.lower())
@@ -239,7 +241,7 @@ class Connection(asyncio.Protocol):
 
     def abandon(self, problem: str) -> None:
         """End a connection to which nothing can be said."""
-        log.info("closing %s (%s): %s", self.id, self.address, problem)
+        self.driver.goodbyes.line(logging.INFO, "reads nothing", "closing %s (%s): %s", self.id, self.address, problem)
         self.driver.counters.refuse("reads nothing")
         self.transport.abort()
 
@@ -325,9 +327,16 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Take what had to wait."""
-        if self.rest is not None and self.waits_for is None and self.attached:
+        if self.rest is not None and self.waits_for is None and self.attached and not self.closing:
             data, self.rest = bytes(self.rest), None
             self.driver.fastpath.receive(self, data)
+
+    def _go_on_later(self) -> None:
+        """The same, called by the event loop, which would only log what goes wrong."""
+        try:
+            self._go_on()
+        except Exception as error:
+            self.driver.containment.failed(self, error)
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -347,11 +356,13 @@ class Connection(asyncio.Protocol):
             if type(packet) is Publish:
                 delivered[packet.qos] += 1
         self.driver.counters.bytes_out += len(data)
-        self.write(data)
+        if data:
+            self.write(data)
 
     def _fitting(self, packets: list[Packet]) -> bytes:
         """[MQTT-3.1.2-24] For a client that takes only so much: words are left out first [MQTT-3.4.2-2]; what is too
-        large even so is not sent, and a client that cannot take its CONNACK cannot be served."""
+        large even so is not sent. A client that cannot take its CONNACK is refused by the core; if one got here all the
+        same it could not be served."""
         pieces = []
         for packet in packets:
             data = encode(packet, self.version)
@@ -360,9 +371,10 @@ class Connection(asyncio.Protocol):
                 data = encode(msgspec.structs.replace(packet, properties=brief), self.version)
             if len(data) <= self.packet_max:
                 pieces.append(data)
-            elif isinstance(packet, Connack):
+            elif isinstance(packet, Connack) and packet.reason == Reason.SUCCESS:
                 self.driver.tell(MqttLost(self.id))
                 self.say_goodbye("packet_too_large: the client takes no packet as large as its CONNACK")
+                return b""  # nothing may follow a goodbye
         return b"".join(pieces)
 
     def lease(self, first: int, last: int) -> None:
@@ -382,14 +394,17 @@ class Connection(asyncio.Protocol):
         self.closing = True
         self.state = State.CLOSING
         self.rest = None
-        if self.session is not None:
+        self.write = _nowhere
+        known = self.session is not None
+        if known:
             self.session = None
             self.driver.changed()
         if problem:
-            log.info("closing %s (%s): %s", self.id, self.address, problem)
             word = problem.partition(": ")[0]
             if word in REASONS:
                 self.driver.counters.refuse(word)
+            lines = self.driver.goodbyes if known else self.driver.refusals
+            lines.line(logging.INFO, word[:80], "closing %s (%s): %s", self.id, self.address, problem)
         if not problem or not self.transport.can_write_eof():
             self.transport.close()
             return
@@ -402,6 +417,20 @@ class Connection(asyncio.Protocol):
             self._pauses = 0
             self.transport.resume_reading()
         self._timer = self.door.loop.call_later(DRAIN_S, self.transport.abort)
+
+    def give_up(self) -> None:
+        """Something of ours broke over this connection: end it without a word. The session goes on with the client's
+        next connection, on which everything unsettled is sent again."""
+        self.closing = True
+        self.state = State.CLOSING
+        self.rest = None
+        self.write = _nowhere
+        self.driver.changed()
+        try:
+            self.transport.abort()
+        except Exception:
+            self.connection_lost(None)
+            raise
 
     def _drain(self, size: int) -> None:
         self._drained += size
@@ -442,7 +471,17 @@ class Connection(asyncio.Protocol):
         for waiter in waiters:
             waiter.waits_for = None
             waiter.unpause()
-            self.door.loop.call_soon(waiter._go_on)
+            self.door.loop.call_soon(waiter._go_on_later)
+
+
+def address_of(transport: asyncio.BaseTransport) -> str:
+    """Where a connection comes from, without its port."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) else "local"
+
+
+def _nowhere(data: object) -> None:
+    """Where a connection writes that has said goodbye: asyncio takes nothing behind the end of what is sent."""
 
 
 def _level(body: bytes) -> int:

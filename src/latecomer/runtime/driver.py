@@ -7,6 +7,9 @@ safe first, then the disk the rest, so that a crash in between repeats them and 
 of its own steps are held (`held`), so that the fast path does not overtake them, and stops being read from when they
 become many.
 
+Failures. An effect that cannot be performed concerns nobody but the client or neighbour it was for (`containment`), and
+is an alarm (`alarms`). Writes that cannot be made safe stop the broker.
+
 Time. The core's clock is the wall clock of the start plus what the monotonic clock says since: setting the wall clock
 expires, reorders and loses nothing (P9).
 """
@@ -17,7 +20,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -43,13 +46,16 @@ from latecomer.messages.link import Publication
 from latecomer.model.event import Event
 from latecomer.model.ids import EventId, Instant
 from latecomer.model.record import Kind, Record
+from latecomer.runtime.alarms import Alarms
+from latecomer.runtime.connection import Connection
+from latecomer.runtime.containment import Containment
 from latecomer.runtime.disk import Disk, DiskFull, Durability
 from latecomer.runtime.fastpath import FastPath
 from latecomer.runtime.metrics import Counters
+from latecomer.runtime.sparing import Sparing
 from latecomer.runtime.spin import Spinner
 
 if TYPE_CHECKING:
-    from latecomer.runtime.connection import Connection
     from latecomer.runtime.errands import Errands
     from latecomer.runtime.journal import Journal
     from latecomer.runtime.links import Links
@@ -58,8 +64,8 @@ if TYPE_CHECKING:
 HELD_MAX = 64
 """Steps of one connection that may wait for the disk before it is no longer read from."""
 FULL_RETRY_S = 0.25
-LOG_LINES = 50
-"""Refusals that are logged in one second; all are counted."""
+WAKE_AGAIN_S = 1.0
+"""When the core could not do what was due, it is asked again after this."""
 
 log = logging.getLogger("latecomer")
 
@@ -104,6 +110,10 @@ class Driver:
         self.failed = failed
         """Called when the disk cannot be trusted any more."""
         self.loop = asyncio.get_running_loop()
+        self.alarms = Alarms(counters, self.loop.time)
+        self.containment = Containment(self)
+        self.refusals = Sparing("refusals", self.loop.time)
+        self.goodbyes = Sparing("closed connections of clients", self.loop.time)
         self.connections: dict[int, Connection] = {}
         self.links: Links | None = None
         self.errands: Errands | None = None
@@ -124,7 +134,6 @@ class Driver:
         """Effects that wait for the disk; a connection marks the end of one of its steps."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: Instant = 0
-        self._log_second = self._log_lines = 0
         self._perform_table: dict[type, Callable[[Any], None]] = {
             Transmit: self._transmit,
             Close: self._close,
@@ -134,6 +143,7 @@ class Driver:
             Note: self._note,
             CarryOut: self._carry_out,
             Report: self._report,
+            Connection: self._stepped,
         }
         self._ghosts: TakeBack | None = None
         """What the store is to take back when there is one."""
@@ -172,7 +182,7 @@ class Driver:
 
     def tell(self, fact: Input) -> None:
         """Tell the core a fact, and do what follows from it."""
-        effects = self.core.step(self.now(), fact)
+        effects = self._step(fact)
         if self.writing or self.performing:
             self.held.extend(effects)
         elif effects:
@@ -181,7 +191,7 @@ class Driver:
 
     def tell_from(self, connection: Connection, fact: Input) -> None:
         """The same for a fact from a client, whose later facts must not overtake it."""
-        effects = self.core.step(self.now(), fact)
+        effects = self._step(fact)
         if self.writing or self.performing:
             self.held.extend(effects)
         else:
@@ -192,6 +202,15 @@ class Driver:
             if connection.held == HELD_MAX:
                 connection.pause()
         self._keep_time()
+
+    def _step(self, fact: Input) -> list[Effect]:
+        """A fact that the core cannot take is a bug, and an alarm; whoever told it ends the connection it came from.
+        What the core had ordered until then is not lost: it comes with the orders of the next step."""
+        try:
+            return self.core.step(self.now(), fact)
+        except Exception as error:
+            self.alarms.ring("step", error, f"with {type(fact).__name__}")
+            raise
 
     def changed(self) -> None:
         """Plans are void."""
@@ -208,7 +227,12 @@ class Driver:
 
     def _wake(self) -> None:
         self._timer = None
-        self.tell(Woken())
+        try:
+            self.tell(Woken())
+        except Exception:  # an alarm already; without heartbeats and time-outs nothing would go on
+            if self._timer is None:
+                self._timer_at = self.now() + round(WAKE_AGAIN_S * 1_000_000)
+                self._timer = self.loop.call_later(WAKE_AGAIN_S, self._wake)
 
     # -- effects -----------------------------------------------------------------------------------------------------
 
@@ -216,19 +240,13 @@ class Driver:
         if not effects:
             return
         first = effects[0]
-        table = self._perform_table
         if type(first) is Persist:
             if self.durable or (self.keeper is not None and any(type(write) is Append for write in first.writes)):
                 self.held.extend(effects)
                 self._commit()
                 return
             effects = effects[1:]
-        self.performing = True
-        try:
-            for effect in effects:
-                table[type(effect)](effect)
-        finally:
-            self.performing = False
+        self._perform_each(effects)
         if self.held and not self.writing:
             self._commit()
 
@@ -244,10 +262,13 @@ class Driver:
                 group.ready.append(effect)
             else:
                 before.append(effect)
-        self._perform_held(before)
+        self._perform_each(before)
         if group:
             self.writing = True
-            self._keep(group)
+            try:
+                self._keep(group)
+            except Exception as error:
+                self._cannot_keep(error)
         elif self.held:
             self._commit()
 
@@ -268,11 +289,20 @@ class Driver:
             return
 
         def kept(full: Exception | None) -> None:
-            if full is not None:
-                self._not_kept(group)
-            self._submit(group)
+            try:
+                if full is not None:
+                    self._not_kept(group)
+                self._submit(group)
+            except Exception as error:
+                self._cannot_keep(error)
 
         self.keeper.append(group.events, group.ghosts, kept)
+
+    def _cannot_keep(self, error: Exception) -> None:
+        """What must be safe before anything goes on cannot be made safe: stop, as when the disk fails. Nothing of the
+        group is acknowledged, and what was acknowledged before is found at the next start."""
+        self.alarms.ring("persist", error)
+        self.failed(error)
 
     def _not_kept(self, group: Group) -> None:
         """The store had no room. That something is missing becomes safe together with the events that are: so whatever
@@ -304,14 +334,14 @@ class Driver:
                 self.counters.committed_rows += len(group.writes)
                 self.look_at_space()
                 self.writing = False
-                self._perform_held(group.ready)
+                self._perform_each(group.ready)
                 if self.held and not self.writing:
                     self._commit()
             elif isinstance(error, DiskFull):
                 if not self.full:
                     log.error("%s: publications that must be kept are refused until there is room", error)
                 self.full = True
-                self.loop.call_later(FULL_RETRY_S, self._submit, group)
+                self.loop.call_later(FULL_RETRY_S, self._submit_again, group)
             else:
                 self.failed(error)
 
@@ -320,9 +350,19 @@ class Driver:
         else:
             done(None)
 
+    def _submit_again(self, group: Group) -> None:
+        try:
+            self._submit(group)
+        except Exception as error:
+            self._cannot_keep(error)
+
     def look_at_space(self) -> None:
         """Stop taking what must be kept before the disk is full, so that what is under way can be finished."""
-        full = self.disk.space() <= 0
+        try:
+            full = self.disk.space() <= 0
+        except OSError as error:
+            self.alarms.ring("space", error)
+            return
         if full != self.full:
             self.full = full
             if full:
@@ -330,16 +370,16 @@ class Driver:
             else:
                 log.warning("there is room on the disk again")
 
-    def _perform_held(self, effects: list[Effect | Connection]) -> None:
+    def _perform_each(self, effects: Iterable[Effect | Connection]) -> None:
+        """In order; one that fails does not take along the others."""
         table = self._perform_table
         self.performing = True
         try:
             for effect in effects:
-                perform = table.get(type(effect))
-                if perform is not None:
-                    perform(effect)
-                else:
-                    self._stepped(effect)  # type: ignore[arg-type]
+                try:
+                    table[type(effect)](effect)
+                except Exception as error:
+                    self.containment.failed(effect, error)
         finally:
             self.performing = False
 
@@ -393,24 +433,20 @@ class Driver:
         if self.journal is not None:
             self.journal.note(record)
 
-    def _talks(self) -> bool:
-        """Whether there is a line left in this second: a flood of refusals must not become a flood of lines."""
-        second = self.now() // 1_000_000
-        if second != self._log_second:
-            if self._log_lines > LOG_LINES:
-                log.warning("%d refusals were counted and not logged", self._log_lines - LOG_LINES)
-            self._log_second, self._log_lines = second, 0
-        self._log_lines += 1
-        return self._log_lines <= LOG_LINES
-
     def _tell_tale(self, record: Record) -> None:
         """Records that an operator reads or counts."""
         if record.kind is Kind.DROPPED:
             self.counters.drop(record.detail)
         elif record.kind is Kind.REFUSED:
             self.counters.refuse(record.detail.partition(":")[0][:80])
-            if self._talks():
-                log.info("refused %s %s: %s", record.client, record.topic or record.filter, record.detail)
+            self.refusals.line(
+                logging.INFO,
+                record.detail.partition(":")[0][:80],
+                "refused %s %s: %s",
+                record.client,
+                record.topic or record.filter,
+                record.detail,
+            )
         elif record.kind is Kind.REJECTED:
             self.counters.refuse("link")
             log.warning("link to %s rejected: %s", record.peer, record.detail)

@@ -16,6 +16,7 @@ from latecomer.core.effects import CarryOut, Report
 from latecomer.core.inputs import CarriedOut, Wanted
 from latecomer.model.errors import LatecomerError
 from latecomer.model.ids import BrokerId
+from latecomer.runtime.containment import PROBLEM
 from latecomer.runtime.store_views import StoresView
 
 if TYPE_CHECKING:
@@ -99,6 +100,9 @@ class Errands:
                 body = msgspec.json.encode(await self._carry_out(wish))
         except (LatecomerError, msgspec.DecodeError, ValueError) as error:
             problem = str(error)
+        except Exception as error:
+            self._driver.alarms.ring("carryout", error)
+            problem = PROBLEM
         self._driver.tell(CarriedOut(effect.broker, effect.number, body, problem[:PROBLEM_MAX]))
 
     def stop(self) -> None:

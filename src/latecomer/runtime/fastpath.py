@@ -175,7 +175,10 @@ class FastPath:
         if kind == PUBLISH_0:
             if plan.version == c.version and not plan.peers:
                 for r in plan.everybody:
-                    r.write(whole)
+                    try:
+                        r.write(whole)
+                    except Exception as error:
+                        driver.containment.write_failed(r, error)
                 counters.bytes_out += len(whole) * len(plan.everybody)
             else:
                 self._forward_plain(c, whole, plan)
@@ -215,7 +218,10 @@ class FastPath:
         for version, connections in receivers.items():
             form = forms.plain(version)
             for r in connections:
-                r.write(form)
+                try:
+                    r.write(form)
+                except Exception as error:
+                    self.driver.containment.write_failed(r, error)
             self.driver.counters.bytes_out += len(form) * len(connections)
 
     def _forward_single(self, c: Connection, frame: bytes, at: int, plan: Plan) -> None:
@@ -230,7 +236,10 @@ class FastPath:
             session.leased += 1
             r.lease(number, number)
             own = packet_id(number).to_bytes(2)
-            r.write(frame if own == id else frame[:at] + own + frame[at + 2 :])
+            try:
+                r.write(frame if own == id else frame[:at] + own + frame[at + 2 :])
+            except Exception as error:
+                self.driver.containment.write_failed(r, error)
         c.write(b"\x40\x02" + id)
         self.driver.counters.bytes_out += len(frame) * len(plan.everybody) + 4
 
@@ -245,7 +254,10 @@ class FastPath:
                 if not session.leased:
                     session.leased_from = number + 1
                 form = forms.acked(version, packet_id(number + 1))
-                r.write(form)
+                try:
+                    r.write(form)
+                except Exception as error:
+                    self.driver.containment.write_failed(r, error)
                 self.driver.counters.bytes_out += len(form)
                 session.number = number + count
                 session.leased += count

@@ -210,7 +210,7 @@ class LinkConnection(asyncio.Protocol):
 
     def _broken(self) -> None:
         """The core must take whatever a neighbour says; if it cannot, that is our bug, and nobody else's concern."""
-        log.exception("a frame from %s could not be worked off: this is a bug, please report it", self.peer)
+        log.error("a frame from %s could not be worked off: this is a bug, please report it", self.peer, exc_info=True)
         if self.peer is not None:
             self.links.bar(self.peer)
         self.refuse("one of its frames could not be worked off; the log has more")
@@ -232,8 +232,8 @@ class LinkConnection(asyncio.Protocol):
         try:
             data = encoded(frames[0]) if len(frames) == 1 else b"".join([encoded(frame) for frame in frames])
         except ProtocolError as error:
-            log.error("a frame for %s cannot be sent: %s; this is a bug, please report it", self.peer, error)
             assert self.peer is not None
+            self.links.driver.alarms.ring("send", error, f"with neighbour {self.peer}")
             self.links.bar(self.peer)
             self.refuse("a frame for it cannot be sent; the log has more")
             return
@@ -256,7 +256,11 @@ class LinkConnection(asyncio.Protocol):
         self._choked = False
         if self.peer is not None and not self._closing:
             self._stop_timer()
-            self._write_backlog()
+            try:
+                self._write_backlog()
+            except Exception as error:  # as when it fails while an order of the core is carried out
+                self.links.driver.alarms.ring("send", error, f"with neighbour {self.peer}")
+                self.links.give_up(self.peer, self.number)
 
     def _look_later(self) -> None:
         size = self.transport.get_write_buffer_size()

@@ -70,6 +70,8 @@ class Links:
         self._strangers_since = 0.0
         self._barred: dict[BrokerId, float] = {}
         """Neighbours that must stay away until their sessions are over, because we do not know what we did to them."""
+        self._given_up: dict[BrokerId, float] = {}
+        """When a connection was ended last because something could not be sent on it."""
         self._number = 0
         self._server: asyncio.Server | None = None
         self._callers: list[asyncio.Task[None]] = []
@@ -309,6 +311,21 @@ class Links:
         if connection is not None and connection.number == number:
             self._trouble(peer, reason, CLOSED)
             connection.close(reason)
+
+    def give_up(self, peer: BrokerId, number: int) -> None:
+        """Something of ours broke over a connection: end it. The session goes on with the next one and sends again what
+        is not acknowledged; if that breaks again soon, the session has to end as well."""
+        connection = self.current.get(peer)
+        if connection is None or connection.number != number:
+            return
+        now = self.loop.time()
+        if now - self._given_up.get(peer, -self.settings.hold_s) < self.settings.hold_s:
+            self.bar(peer)
+        self._given_up[peer] = now
+        try:
+            connection.refuse("something for it could not be sent; the log has more")
+        finally:
+            self.lost(connection)
 
 
 class _Doorway(asyncio.Protocol):

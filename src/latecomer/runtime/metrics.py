@@ -30,6 +30,7 @@ LAG_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 GAUGES: Mapping[str, str] = {
     "uptime_seconds": "Since this broker was started.",
     "connections": "Clients that are connected now.",
+    "handshakes": "Connections that are in a TLS or WebSocket handshake now.",
     "sessions": "Sessions of clients, connected or not.",
     "subscriptions": "Subscriptions of this broker's clients.",
     "retained_messages": "Retained messages that this broker keeps.",
@@ -107,6 +108,8 @@ class Counters:
     publish_delivered: list[int] = field(default_factory=lambda: [0, 0, 0])
     dropped: dict[str, int] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
+    internal_errors: dict[str, int] = field(default_factory=dict)
+    """By what went wrong; see `alarms`."""
     links: dict[str, LinkCounters] = field(default_factory=dict)
     commits: Histogram = field(default_factory=lambda: Histogram(COMMIT_BOUNDS_S))
     committed_rows: int = 0
@@ -184,6 +187,8 @@ def _labelled(counters: Counters) -> Iterator[Metric]:
     yield family("publish_delivered", "Publications handed to clients.", "qos", _by_qos(delivered))
     yield family("dropped", "Messages that were not kept, by the reason.", "reason", counters.dropped.items())
     yield family("refused", "Requests and connections that were refused.", "reason", counters.refused.items())
+    errors = counters.internal_errors
+    yield family("internal_errors", "Bugs of the broker that were contained; see its log.", "what", errors.items())
     frames = CounterMetricFamily("latecomer_link_frames", "Frames of neighbours.", labels=["peer", "direction"])
     octets = CounterMetricFamily("latecomer_link_bytes", "Bytes of neighbours' frames.", labels=["peer", "direction"])
     for peer, link in counters.links.items():

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from latecomer.core.broker import Broker
 from latecomer.core.inputs import MqttFailed, RulesChanged
@@ -24,7 +24,8 @@ from latecomer.model.ids import ClientId, Instant
 from latecomer.runtime.admin import Admin
 from latecomer.runtime.assignment import Assigner
 from latecomer.runtime.disk import Disk, Durability
-from latecomer.runtime.door import Door
+from latecomer.runtime.door import Arrival, Door
+from latecomer.runtime.doorway import TlsDoorway, Visit
 from latecomer.runtime.driver import Driver
 from latecomer.runtime.errands import Errands
 from latecomer.runtime.journal import Journal
@@ -32,7 +33,7 @@ from latecomer.runtime.links import Links
 from latecomer.runtime.metrics import Counters
 from latecomer.runtime.private_files import private_directory
 from latecomer.runtime.security import Gate, admin_token, link_secret
-from latecomer.runtime.settings import Limits, Listener, Settings
+from latecomer.runtime.settings import Limits, Listener, Settings, is_loopback
 from latecomer.runtime.tls import link_tls, listener_context
 from latecomer.runtime.views import Views
 from latecomer.runtime.websocket import WebSocketProtocol
@@ -169,7 +170,8 @@ class Node:
         self.views = Views(self)
         self.errands = Errands(self.driver, self.views.carry_out, open=settings.store.remote)
         self.driver.errands = self.errands
-        self.admin = Admin(self.views, admin_token(settings), settings.admin.hosts, settings.admin.origins)
+        admin = settings.admin
+        self.admin = Admin(self.views, admin_token(settings), admin.hosts, admin.origins, refusals=self.driver.refusals)
         self.servers: list[asyncio.Server] = []
         self.addresses: list[str] = []
         self._reloading: asyncio.TimerHandle | None = None
@@ -185,6 +187,7 @@ class Node:
         """Open every door; afterwards clients are served."""
         for table, group, key, why in ((p.table, p.group, p.key, p.why) for p in self.disk.problems):
             log.error("a damaged row of %s (%s, %s) was set aside: %s", table, group, key, why)
+        asyncio.get_running_loop().set_exception_handler(self._unforeseen)
         await asyncio.sleep((self.core.start_at(now := self.clock()) - now) / 1_000_000)
         self.driver.start()
         await self.links.start()
@@ -248,6 +251,14 @@ class Node:
         self.failure = error
         self.stopping.set()
 
+    def _unforeseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Something that the event loop called has failed, and nobody looked out for it."""
+        error = context.get("exception")
+        if isinstance(error, Exception) and not isinstance(error, OSError):
+            self.driver.alarms.ring("callback", error, str(context.get("message", "")))
+        else:
+            loop.default_exception_handler(context)
+
     # -- listeners ---------------------------------------------------------------------------------------------------
 
     async def _listen(self, listener: Listener, key: str) -> None:
@@ -255,26 +266,33 @@ class Node:
         context = listener_context(listener, key) if listener.encrypted else None
         door, limits = self.door, self.settings.limits
 
-        def plain() -> asyncio.Protocol:
-            return door.connection(listener.kind)
+        def plain(arrival: Arrival | None = None) -> asyncio.Protocol:
+            return door.connection(listener.kind, arrival)
 
-        def web() -> asyncio.Protocol:
+        def web(arrival: Arrival | None = None) -> asyncio.Protocol:
+            visit = Visit(door, listener.kind, arrival)
             return WebSocketProtocol(
-                plain,
+                visit.connection,
                 listener.path,
                 listener.origins,
                 limits.packet_bytes + 1024,
                 limits.connect_s,
                 refused=self.counters.refuse,
+                hosts=listener.hosts,
+                loopback=is_loopback(listener.host),
+                came=visit.came,
+                left=visit.left,
             )
+
+        factory = web if listener.kind in ("ws", "wss") else plain
+
+        def encrypted() -> asyncio.Protocol:
+            assert context is not None
+            return TlsDoorway(door, context, factory)
 
         try:
             server = await loop.create_server(
-                web if listener.kind in ("ws", "wss") else plain,
-                listener.host,
-                listener.number,
-                ssl=context,
-                backlog=1024,
+                factory if context is None else encrypted, listener.host, listener.number, backlog=1024
             )
         except OSError as error:
             why = os.strerror(error.errno).lower() if error.errno else str(error)

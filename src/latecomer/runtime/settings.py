@@ -72,6 +72,9 @@ class Listener(Section, frozen=True):
     origins: tuple[str, ...] = ()
     """Web sites whose pages may open the WebSocket, as `https://example.org`; without any, only programs that send no
     `Origin` and pages of the broker's own host may."""
+    hosts: tuple[str, ...] = ()
+    """Names under which the WebSocket may be addressed (`Host`, without port). Without any: numbers and `localhost`;
+    besides, any name by pages in `origins`, and by programs that send no `Origin` if the address is not loopback."""
     certificate: Path | None = None
     """Certificate chain, PEM; left out: `tls.certificate`."""
     key: Path | None = None

@@ -5,8 +5,11 @@ One line per user, made by `latecomer user`: name, `scrypt`, its three parameter
 Theory of operation. scrypt is slow on purpose, so it runs in threads of its own, few at a time and few waiting; beyond
 that the answer is "busy". A password that was right is remembered as a keyed digest, so that a thousand reconnections
 are not a thousand hashes; the key is drawn anew with each start and never leaves the process. A wrong one costs the
-address one of its failures, which come back with time; the failure is taken *before* the password is looked
-at, so asking many times at once gains nothing. A user who does not exist costs what one who does costs.
+address one of its failures, which come back with time. Asking many times at once gains nothing: a failure is set aside
+for every password that is being looked at, and returned if it was right. While none is left, the others from that
+address wait: for one that was right, which lets the next one go on, or for the last one that was wrong, which sends all
+of them away. So fifty clients with the right password get in one after the other, and eleven guesses at once are ten.
+A user who does not exist costs what one who does costs.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import hmac
 import ipaddress
 import secrets
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -47,6 +50,8 @@ MEMORY_MAX = 256 * 1024 * 1024
 THREADS = 2
 WAITING_MAX = 128
 """Passwords being looked at or waiting for it: a few seconds' worth."""
+IN_LINE_MAX = 1024
+"""Clients of one address that wait for their turn."""
 ADDRESSES_MAX = 10_000
 """Addresses whose failures are remembered."""
 
@@ -207,6 +212,23 @@ def whose(address: str) -> str:
     return str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
+@dataclass(slots=True)
+class Line:
+    """The clients of one address: how many passwords are being looked at, and who waits for what comes of that."""
+
+    members: int = 0
+    looking: int = 0
+    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+
+    def go_on(self, count: int) -> None:
+        """So many that wait may try again."""
+        while count and self.waiting:
+            turn = self.waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                count -= 1
+
+
 # -- the question
 
 
@@ -223,18 +245,44 @@ class Users:
         """Per user what was right last, as keyed digest; forgotten when the user's line changes."""
         self._running: dict[tuple[bytes, Hashed | None], asyncio.Future[bool]] = {}
         """Passwords being looked at, by what was asked and the line it is compared with."""
+        self._lines: dict[str, Line] = {}
+        """By address; only those from which somebody asks at the moment."""
         self._threads = ThreadPoolExecutor(THREADS, "password")
         self._nobody = stranger(self._users)
 
     async def verify(self, name: str, password: bytes, address: str) -> Verdict:
         """Is this the password of this user? `address` is where the client is, without port."""
         who = whose(address)
-        if not self.patience.take(who):
-            return Verdict.LOCKED
-        verdict = await self._look(name, password)
-        if verdict is not Verdict.WRONG:
-            self.patience.give_back(who)
-        return verdict
+        line = self._lines.setdefault(who, Line())
+        line.members += 1
+        try:
+            while not self.patience.take(who):
+                if not line.looking:
+                    return Verdict.LOCKED
+                if len(line.waiting) >= IN_LINE_MAX:
+                    return Verdict.BUSY
+                turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                line.waiting.append(turn)
+                await turn
+            return await self._in_turn(line, who, name, password)
+        finally:
+            line.members -= 1
+            if not line.members:
+                del self._lines[who]
+            elif not line.looking:
+                line.go_on(len(line.waiting))
+
+    async def _in_turn(self, line: Line, who: str, name: str, password: bytes) -> Verdict:
+        verdict = Verdict.WRONG
+        line.looking += 1
+        try:
+            verdict = await self._look(name, password)
+            return verdict
+        finally:
+            line.looking -= 1
+            if verdict is not Verdict.WRONG:
+                self.patience.give_back(who)
+                line.go_on(1)
 
     async def _look(self, name: str, password: bytes) -> Verdict:
         if len(password) > PASSWORD_BYTES_MAX:

@@ -50,9 +50,10 @@ class Views:
             problems.append(node.journal.problem)
         if node.keeper is not None:
             problems += node.keeper.troubles
-        return Health(
-            "ok" if self.core.interest.ready or not self.core.neighbours.links else "starting", tuple(problems)
-        )
+        if not self.core.interest.ready and self.core.neighbours.links:
+            return Health("starting", tuple(problems))
+        alarm = node.driver.alarms.problem
+        return Health("degraded", (alarm, *problems)) if alarm else Health("ok", tuple(problems))
 
     def metrics(self) -> bytes:
         node, core = self.node, self.core
@@ -66,6 +67,7 @@ class Views:
         gauges = {
             "uptime_seconds": (node.clock() - self.started_us) / 1_000_000,
             "connections": len(node.driver.connections),
+            "handshakes": len(node.door.arrivals),
             "sessions": len(core.sessions.by_client),
             "subscriptions": sum(len(session.subscriptions) for session in sessions),
             "retained_messages": len(core.retained.events),

@@ -14,6 +14,7 @@ reads on until it stands between two messages again.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import struct
 from collections.abc import Callable, Iterable, Sequence
@@ -102,6 +103,18 @@ def _host(url: str) -> str | None:
         return None
 
 
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _nobody() -> None:
+    """Nobody counts connections."""
+
+
 def _uncounted(reason: str) -> None:
     """Nobody counts refused handshakes."""
 
@@ -112,8 +125,15 @@ class WebSocketProtocol(asyncio.Protocol):
     `origins` are the web sites whose pages may connect, as browsers name them (`https://example.org`); without any,
     only pages of the host that the request is addressed to. Programs send no `Origin`, and may.
 
-    `refused` is told why a handshake failed: `websocket-request`, `-path`, `-origin`, `-upgrade` or `-slow`. What goes
-    wrong later reaches the inner protocol: its `connection_lost` gets a `ProtocolError` that says what the client did.
+    `hosts` are the names under which the broker may be addressed. A page of evil.example whose name was pointed at this
+    machine (DNS rebinding) is a page of the host it addresses, so a page needs more than that: without `hosts` and
+    `origins`, the host must be a number or `localhost`, which cannot be pointed anywhere; where only this machine can
+    connect (`loopback`), also for programs.
+
+    `came` is asked how many seconds the handshake may take, and says None if there is no room; `left` is told the end.
+    `refused` is told why a handshake failed: `websocket-request`, `-path`, `-host`, `-origin`, `-upgrade` or `-slow`.
+    What goes wrong later reaches the inner protocol: its `connection_lost` gets a `ProtocolError` that says what the
+    client did.
     """
 
     def __init__(
@@ -125,6 +145,10 @@ class WebSocketProtocol(asyncio.Protocol):
         handshake_s: float = 5.0,
         closing_s: float = 2.0,
         refused: Callable[[str], object] = _uncounted,
+        hosts: Sequence[str] = (),
+        loopback: bool = False,
+        came: Callable[[asyncio.BaseTransport], float | None] | None = None,
+        left: Callable[[], object] = _nobody,
     ) -> None:
         self._inner_factory = inner_factory
         self._path = path
@@ -133,6 +157,10 @@ class WebSocketProtocol(asyncio.Protocol):
         self._handshake_s = handshake_s
         self._closing_s = closing_s
         self._refused = refused
+        self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
+        self._loopback = loopback
+        self._came = came
+        self._left = left
         self._library = ServerProtocol(
             subprotocols=[SUBPROTOCOL],
             max_size=message_max,
@@ -164,6 +192,12 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._raw = cast(asyncio.Transport, transport)  # uvloop's transports are no subclasses
+        if self._came is not None:
+            seconds = self._came(transport)
+            if seconds is None:
+                self._raw.abort()
+                return
+            self._handshake_s = seconds
         self._start_timer(self._handshake_s, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
@@ -209,6 +243,7 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._stop_timer()
+        self._left()
         if self._transport is not None:
             self._transport.open = False
         if self._inner is not None:
@@ -247,6 +282,10 @@ class WebSocketProtocol(asyncio.Protocol):
         if request.path.partition("?")[0] != self._path:
             self._refuse("websocket-path", HTTPStatus.NOT_FOUND, f"MQTT is at {self._path}; connect there.")
             return
+        if not self._is_addressed(request):
+            problem = "The broker is not known by this name; whoever runs it can add the name to `hosts`."
+            self._refuse("websocket-host", HTTPStatus.MISDIRECTED_REQUEST, problem)
+            return
         if not self._may_connect(request):
             problem = "Pages of this web site may not connect; whoever runs the broker can name it in `origins`."
             self._refuse("websocket-origin", HTTPStatus.FORBIDDEN, problem)
@@ -262,6 +301,17 @@ class WebSocketProtocol(asyncio.Protocol):
                 self._open()
             else:
                 self._refused("websocket-upgrade")
+
+    def _is_addressed(self, request: Request) -> bool:
+        """Whether the request was meant for this broker: see `hosts`."""
+        hosts = request.headers.get_all("Host")
+        host = (_host(f"//{hosts[0]}") if len(hosts) == 1 else None) or ""
+        if self._hosts:
+            return host in self._hosts
+        page = bool(request.headers.get_all("Origin"))
+        if page and self._origins:
+            return True  # which pages may connect is said there, and a page cannot be of another site than it is
+        return host == "localhost" or _is_number(host) or not (page or self._loopback)
 
     def _may_connect(self, request: Request) -> bool:
         """Browsers let any page connect to anywhere, and say which page it was: the server has to look."""

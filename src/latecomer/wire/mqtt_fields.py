@@ -121,6 +121,11 @@ def text(value: str) -> bytes:
         raise malformed("half a surrogate pair cannot be written as UTF-8") from None
 
 
+def words(value: str) -> bytes:
+    """A text for people: what MQTT cannot carry [MQTT-1.5.4-1, MQTT-1.5.4-2] is replaced, so that the rest arrives."""
+    return binary(value.replace("\0", "\ufffd").encode("utf-8", "replace"))
+
+
 def pair(value: tuple[str, str]) -> bytes:
     """Written out, because every event of the past has two."""
     try:

@@ -28,6 +28,7 @@ from latecomer.wire.mqtt_fields import (
     read_two,
     text,
     two,
+    words,
 )
 
 USER_MAX = 100
@@ -59,6 +60,7 @@ FOUR = Type(read_four, four.pack)
 LENGTH = Type(read_length, length)
 BINARY = Type(read_binary, binary)
 TEXT = Type(read_text, text)
+WORDS = Type(read_text, words)
 PAIR = Type(read_pair, pair)
 
 
@@ -94,7 +96,7 @@ PROPERTIES = (
     Property(0x19, "request_response_information", BYTE, (CONNECT,)),
     Property(0x1A, "response_information", TEXT, (CONNACK,)),
     Property(0x1C, "server_reference", TEXT, (CONNACK, DISCONNECT)),
-    Property(0x1F, "reason_string", TEXT, _ANSWERS),
+    Property(0x1F, "reason_string", WORDS, _ANSWERS),
     Property(0x21, "receive_maximum", TWO, (CONNECT, CONNACK)),
     Property(0x22, "topic_alias_maximum", TWO, (CONNECT, CONNACK)),
     Property(0x23, "topic_alias", TWO, (PUBLISH,)),

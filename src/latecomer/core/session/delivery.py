@@ -2,7 +2,8 @@
 
 A delivery of QoS 1 or 2 gets the session's next number, from which its packet id follows, and stays in the queue until
 the client has settled it. It is sent at once if the client can take more (`quota`), otherwise from the backlog when
-something else was settled. After a reconnection everything unsettled is sent again, in order, as a duplicate.
+something else was settled. After a reconnection everything unsettled is sent again, in order; as a duplicate
+[MQTT-3.3.1-1] what was sent before, and what may have been before a restart.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from latecomer.core.attributes import attributes_of
 from latecomer.core.effects import Drop, Put
@@ -23,6 +25,7 @@ from latecomer.core.session.state import (
     Grade,
     Parcel,
     Session,
+    SessionRow,
     Stage,
     Subscription,
     Turn,
@@ -200,6 +203,7 @@ class Deliveries:
                 self._expire(session, number, parcel)
                 continue
             inflight[id] = Flight(number, Stage.PUBACK if parcel.qos == 1 else Stage.PUBREC)
+            session.sent = max(session.sent, number)
             if not self._send(session, parcel, id, dup=number <= session.recovered):
                 del inflight[id]
                 self._forget(session, number)
@@ -248,9 +252,12 @@ class Deliveries:
         allowed = self.access.may_receive_past if parcel.past else self.access.may_receive
         return topic == HISTORY_END or allowed(session.user, session.client, topic)
 
-    def recover(self, session: Session, queue: Mapping[int | str, object]) -> None:
-        """Find the queue as it was before a restart. Which of it had been sent is not known, so all of it goes out as
-        a duplicate: a client that has seen the packet id recognises it."""
+    def recover(self, session: Session, queue: Mapping[int | str, object], row: SessionRow) -> None:
+        """Find the queue as it was before a restart. What may have been sent goes out as a duplicate: a client that has
+        seen the packet id recognises it. That is what had been sent when the session's row was written, and, of a
+        client that was connected then, as many of the oldest as may be under way at once: they are sent in order, and
+        the next one only after it is safe that an older one is settled. What came while the client was away was never
+        sent."""
         for number in sorted(queue, key=int):
             parcel = queue[number]
             assert parcel is None or isinstance(parcel, Parcel)
@@ -262,7 +269,12 @@ class Deliveries:
                 continue
             session.queue_bytes += parcel.size
             session.backlog.append(number)
-        session.recovered = session.found = session.number
+        session.sent = session.number if row.sent is None else row.sent
+        if not row.away_since_us and row.sent is not None:
+            under_way = list(islice(session.queue, row.quota))
+            session.sent = max(session.sent, *under_way[-1:], 0)
+        session.number = max(session.number, session.sent)
+        session.recovered = session.found = session.sent
 
     def _send(self, session: Session, parcel: Parcel, id: int, *, dup: bool) -> bool:
         """Whether it could be sent: a packet beyond the client's limit is dropped [MQTT-3.1.2-25]."""

@@ -117,7 +117,11 @@ class Publishing:
         return Reason.SUCCESS, ""
 
     def _response_problem(self, user: str, client: str, topic: str) -> tuple[Reason, str]:
-        """Bad input 17: nobody makes others answer to where it may neither listen nor speak itself."""
+        """Bad input 17: nobody makes others answer to where it may neither listen nor speak itself; nor where it is too
+        long to be published to here (bad input 7)."""
+        problem = self.topic_problem(topic)
+        if problem is not None:
+            return Reason.TOPIC_NAME_INVALID, f"response topic: {problem}"
         if topic[:1] == "$" or not (
             self.access.may_receive(user, client, topic) or self.access.may_publish(user, client, topic)
         ):

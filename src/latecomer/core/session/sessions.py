@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Any
 
+import msgspec
+
 from latecomer.core.clients import Clients, Disk
 from latecomer.core.effects import Drop, Put
 from latecomer.core.inputs import MqttConnected, MqttFailed, MqttLost, MqttReceived, RulesChanged
@@ -170,13 +172,13 @@ class Sessions:
             assert isinstance(row, SessionRow)
             session = Session(str(client), row.user, row.version, row.expiry_s, will=row.will, stored=True)
             session.away_since = row.away_since_us or now
-            if not row.away_since_us:
-                self._store(session)  # another crash must not give it, or its will, more time
             self._enter(session)
             for subscription in subscriptions.get(session.client, {}).values():
                 assert isinstance(subscription, Subscription)
                 self.subscribing.enter(session, subscription, stored=False)
-            self.deliveries.recover(session, queues.get(session.client, {}))
+            self.deliveries.recover(session, queues.get(session.client, {}), row)
+            if not row.away_since_us:
+                self._store(session)  # another crash must not give it, or its will, more time
             session.incoming = {int(id): None for id in incoming.get(session.client, {})}
             self.recalls.recover(session, recalls.get(session.client, {}), held.get(session.client, {}))
             if not self.access.open_to_all:
@@ -190,6 +192,7 @@ class Sessions:
         packet = fact.packet
         client = self._client_id(fact)
         self._check(fact, client)
+        self._check_connack(packet, client)
         session = self.by_client.get(client)
         if session is not None and not session.connection:
             self._keep_time(session)  # a broker that was stopped or dead may hear of the client before its alarms
@@ -211,7 +214,7 @@ class Sessions:
             self._enter(session)
         self._attach(session, fact)
         self.orders.note(Kind.CONNECTED, client=client, count=len(session.queue), detail=f"mqtt {packet.version}")
-        self.orders.transmit(session.connection, self._connack(session, packet, present))
+        self.orders.transmit(session.connection, self._connack(packet, client, present))
         self.deliveries.resume(session)
         self.recalls.resume(session)
 
@@ -256,17 +259,12 @@ class Sessions:
         """What belongs to a connection."""
         packet, limits = fact.packet, self.limits
         properties = packet.properties
-        wanted_s = properties.session_expiry_s or 0
-        if packet.version != V5:
-            wanted_s = 0 if packet.clean_start else NEVER_S
-        wanted_s = min(wanted_s, limits.session_expiry_max_s)
+        wanted_s, keep_alive_s = self._terms(packet)
         if session.durable and not wanted_s:
             self._erase(session)  # it ends with this connection, or with this process
         session.version = packet.version
         session.expiry_s = wanted_s
-        session.keep_alive_s = packet.keep_alive_s
-        if packet.version == V5 and not 0 < packet.keep_alive_s <= limits.keep_alive_max_s:
-            session.keep_alive_s = limits.keep_alive_max_s  # [MQTT-3.2.2-21]
+        session.keep_alive_s = keep_alive_s
         session.connection = fact.connection
         session.away_since = 0
         session.ends_at = None
@@ -281,21 +279,44 @@ class Sessions:
         if session.durable or session.will is not None:
             self._store(session)
 
-    def _connack(self, session: Session, packet: Connect, present: bool) -> Connack:
+    def _terms(self, packet: Connect) -> tuple[int, int]:
+        """For how long the session waits for its client, and how often the client must be heard from."""
+        limits = self.limits
+        wanted_s = packet.properties.session_expiry_s or 0
+        if packet.version != V5:
+            wanted_s = 0 if packet.clean_start else NEVER_S
+        keep_alive_s = packet.keep_alive_s
+        if packet.version == V5 and not 0 < keep_alive_s <= limits.keep_alive_max_s:
+            keep_alive_s = limits.keep_alive_max_s  # [MQTT-3.2.2-21]
+        return min(wanted_s, limits.session_expiry_max_s), keep_alive_s
+
+    def _connack(self, packet: Connect, client: ClientId, present: bool) -> Connack:
         if packet.version != V5:
             return Connack(present)
         limits = self.limits
+        expiry_s, keep_alive_s = self._terms(packet)
         asked_s = packet.properties.session_expiry_s or 0
         properties = Properties(
-            session_expiry_s=session.expiry_s if session.expiry_s != asked_s else None,
-            assigned_client_id=None if packet.client_id else session.client,
-            server_keep_alive_s=session.keep_alive_s if session.keep_alive_s != packet.keep_alive_s else None,
+            session_expiry_s=expiry_s if expiry_s != asked_s else None,
+            assigned_client_id=None if packet.client_id else client,
+            server_keep_alive_s=keep_alive_s if keep_alive_s != packet.keep_alive_s else None,
             receive_maximum=limits.receive_maximum,
             topic_alias_maximum=limits.topic_alias_maximum,
             maximum_packet_size=limits.packet_bytes,
             user=(("durability", self.durability),),
         )
         return Connack(present, Reason.SUCCESS, properties)
+
+    def _check_connack(self, packet: Connect, client: ClientId) -> None:
+        """[MQTT-3.1.2-24] A client that takes no packet as large as its CONNACK cannot be served: it is refused before
+        a session is made or taken over. What the CONNACK may leave out does not count [MQTT-3.2.2-20]."""
+        most = packet.properties.maximum_packet_size
+        if most is None:
+            return
+        whole = self._connack(packet, client, present=False)
+        brief = msgspec.structs.replace(whole, properties=msgspec.structs.replace(whole.properties, user=()))
+        if self.deliveries.measure(brief, packet.version) > most:
+            raise Refusal(Reason.PACKET_TOO_LARGE, "the client takes no packet as large as its CONNACK")
 
     def _take_over(self, session: Session) -> None:
         """[MQTT-3.1.4-3] The newer connection wins."""

@@ -71,6 +71,10 @@ class SessionRow(msgspec.Struct, frozen=True, array_like=True):
     away_since_us: int = 0
     """0: connected when this was written."""
     will: Will | None = None
+    sent: int | None = None
+    """Up to this number deliveries had been sent when this was written; None, in rows of earlier versions: unknown."""
+    quota: int = PACKET_IDS
+    """Deliveries that may be under way at once: of a connected client, so many more may have been sent since."""
 
 
 class Stage(Enum):
@@ -139,10 +143,12 @@ class Session:
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     number: int = 0
     """Of the newest delivery of QoS 1 or 2."""
+    sent: int = 0
+    """The newest of them that was sent, or may have been before a restart. They are sent in order."""
     recovered: int = 0
     """Deliveries up to here may have been sent on an earlier connection."""
     found: int = 0
-    """Deliveries up to here were found on disk: nobody knows whether they were sent."""
+    """Deliveries up to here may have been sent before a restart: nobody knows."""
     stored: bool = False
     """Something of the session stands on disk."""
     queue: OrderedDict[int, Parcel | None] = field(default_factory=OrderedDict)
@@ -188,7 +194,7 @@ class Session:
         return self.expiry_s > 0
 
     def row(self) -> SessionRow:
-        return SessionRow(self.user, self.version, self.expiry_s, self.away_since, self.will)
+        return SessionRow(self.user, self.version, self.expiry_s, self.away_since, self.will, self.sent, self.quota)
 
     def enter(self, subscription: Subscription) -> None:
         """Add a subscription, or put it in the place of one of the same text."""

@@ -84,6 +84,7 @@ from latecomer.messages.link import (
     Run,
     Settled,
     Sharing,
+    SharingChange,
     StoreAdvertise,
     StoreWithdraw,
     Subscribe,
@@ -179,6 +180,7 @@ nearly_right: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
     st.builds(RetainedSummary, small, st.booleans()),
     st.builds(Retained, st.lists(some_retained, max_size=3).map(tuple), st.lists(small, max_size=3).map(tuple)),
     st.builds(Sharing, brokers, small, small, st.lists(some_groups, max_size=3).map(tuple)),
+    st.builds(SharingChange, brokers, small, small, st.lists(some_groups, max_size=3).map(tuple)),
     st.builds(Run, brokers, st.just("p"), st.binary(max_size=20)),
     st.just(Void()),
 )

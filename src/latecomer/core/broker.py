@@ -79,6 +79,7 @@ from latecomer.messages.link import (
     RetainedSummary,
     Run,
     Sharing,
+    SharingChange,
     Subscribe,
     Summary,
     Unadvertise,
@@ -217,12 +218,11 @@ class Broker:
     def _make_shares(self) -> Shares:
         return Shares(
             self.id,
-            self.orders.boot,
+            self.orders,
             self.neighbours.send,
             self.neighbours.up,
             self._shares_changed,
             self.routes.clear,
-            self._keep_sharing,
             self.neighbours.reject,
             self.settings.brokers_max,
         )
@@ -368,6 +368,7 @@ class Broker:
             RetainedSummary: self.retained.on_summary,
             Retained: self.retained.on_retained,
             Sharing: self.shares.on_sharing,
+            SharingChange: self.shares.on_change,
             Lost: self.losses.on_lost,
             Run: Runs(self.events).on_run,
             Void: lambda peer, frame: None,
@@ -428,9 +429,6 @@ class Broker:
     def _stores_changed(self) -> None:
         self.routes.clear()
         self.history.retrieval.tables_changed()
-
-    def _keep_sharing(self, word: Sharing) -> None:
-        self.orders.writes.append(Put("sharing", "", word.broker, word))
 
     def _shares_changed(self) -> None:
         self.shares_due = self.orders.wake(self.orders.now + self.settings.flood_us)

@@ -16,6 +16,7 @@ import msgspec
 
 from latecomer.core.broker import Broker
 from latecomer.core.session.limits import NEVER_S
+from latecomer.core.session.state import Session
 from latecomer.messages.link import LinkMessage
 from latecomer.messages.mqtt import V5, Publish
 from latecomer.model.event import Value
@@ -26,6 +27,7 @@ from latecomer.sim.checkers import Agreement, Promises, Violation
 from latecomer.sim.clients import SimClients
 from latecomer.sim.disk import Disk
 from latecomer.sim.mqtt_clients import MqttClient, MqttClients, Publication, Wish
+from latecomer.sim.mqtt_groups import Group
 from latecomer.sim.mqtt_pipes import Pipe
 from latecomer.sim.mqtt_stays import Stays
 from latecomer.sim.world import World
@@ -63,18 +65,6 @@ class _Receiver:
 
 
 @dataclass(slots=True)
-class _Group:
-    """The members of a group and what they got together."""
-
-    members: dict[ClientId, int] = field(default_factory=dict)
-    """Who was ever asked to be one, and the lowest QoS."""
-    settled: bool = False
-    """The whole network knows its members, they outlive everything, and nobody came or went since."""
-    owed: dict[str, Publication] = field(default_factory=dict)
-    got: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(slots=True)
 class Ledger:
     """Witness of the clients and observer of the world."""
 
@@ -93,7 +83,7 @@ class Ledger:
     retained: dict[str, list[tuple[Instant, str]]] = field(default_factory=dict)
     """By topic, when what was retained, as noted."""
     _receivers: dict[ClientId, _Receiver] = field(default_factory=dict)
-    _groups: dict[GroupKey, _Group] = field(default_factory=dict)
+    _groups: dict[GroupKey, Group] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.stays = Stays(self.violate)
@@ -114,11 +104,21 @@ class Ledger:
         receiver.copies[wish.filter] += 1
         self._unsettle(client, wish)
         if wish.group:
-            group = self._groups.setdefault((wish.group, wish.filter), _Group())
+            group = self._groups.setdefault((wish.group, wish.filter), Group())
             group.members[client.id] = min(wish.qos, group.members.get(client.id, 2))
+            group.most[client.id] = max(wish.qos, group.most.get(client.id, 0))
+            group.unsteady |= client.expiry_s != NEVER_S
+            if not wish.qos:
+                self.excused += len(group.owed)
+                group.owed.clear()
 
     def withdrew(self, client: MqttClient, wish: Wish) -> None:
         self._unsettle(client, wish)
+        group = self._groups.get((wish.group, wish.filter)) if wish.group else None
+        if group is not None:
+            group.anchors.pop(client.id, None)
+            if not group.anchors:
+                self.excused += group.excuse(1)
 
     def _unsettle(self, client: MqttClient, wish: Wish) -> None:
         """From now on nothing is promised by it."""
@@ -131,16 +131,16 @@ class Ledger:
         if wish.group and (group := self._groups.get((wish.group, wish.filter))) is not None:
             self._unsettle_group(group)
 
-    def _unsettle_group(self, group: _Group) -> None:
-        """Whoever leaves takes along what waits for it [MQTT-4.8.2-4]."""
+    def _unsettle_group(self, group: Group) -> None:
+        """Whoever leaves takes along what was sent to it with QoS 2 [MQTT-4.8.2-5]."""
         group.settled = False
-        self.excused += len(group.owed)
-        group.owed.clear()
+        self.excused += group.excuse(2)
 
     def settle(self, clients: MqttClients) -> None:
         """The network is quiet and all clients have what they want: from now on it is promised."""
         for group in self._groups.values():
             group.settled = False
+            group.anchors.clear()
         fleeting: dict[GroupKey, None] = {}
         for client in clients.clients.values():
             if client.durable:
@@ -148,8 +148,11 @@ class Ledger:
                 self._of(client.id).settled = wishes
             for wish in client.wishes.values():
                 if wish.group:
-                    self._groups[wish.group, wish.filter].settled = True
-                    if client.expiry_s != NEVER_S:
+                    group = self._groups[wish.group, wish.filter]
+                    group.settled = True
+                    if client.expiry_s == NEVER_S:
+                        group.anchors[client.id] = None
+                    else:
                         fleeting[wish.group, wish.filter] = None
         for key in fleeting:
             self._groups[key].settled = False
@@ -175,8 +178,10 @@ class Ledger:
                 receiver.owed[token] = publication
         if publication.topic.startswith(SHARED):
             for (_, filter), group in self._groups.items():
-                promised = group.settled and min(group.members.values()) and token not in group.got
-                if promised and _matches(filter, publication) and not self._was_dropped(group.members, publication):
+                if token in group.got or not _matches(filter, publication):
+                    continue
+                promised = group.settled if group.quality(publication) == 2 else group.anchors
+                if promised and group.quality(publication) and not self._was_dropped(group.members, publication):
                     group.owed[token] = publication
 
     def _was_dropped(self, clients: Iterable[ClientId], publication: Publication) -> bool:
@@ -222,23 +227,33 @@ class Ledger:
             if receiver.got_once[token] > allowed:
                 self.violate("twice", f"{client.id} got {token} on {packet.topic!r} twice with QoS 2")
         elif packet.qos == 1 and publication.qos == 2 and token in receiver.got and allowed == 1 and not packet.dup:
-            self.violate("dup", f"{client.id} got {token} again, not marked as a duplicate")
+            self._check_dup(client, publication)
+
+    def _check_dup(self, client: MqttClient, publication: Publication) -> None:
+        if not self._handed_on(client, publication):
+            self.violate("dup", f"{client.id} got {publication.token} again, not marked as a duplicate")
+
+    def _handed_on(self, client: MqttClient, publication: Publication) -> bool:
+        """Whether a publication may come from a member of a group whose session ended."""
+        groups = (group for (_, filter), group in self._groups.items() if _matches(filter, publication))
+        return any(group.unsteady for group in groups if client.id in group.members)
 
     def _check_order(self, client: MqttClient, receiver: _Receiver, packet: Publish, publication: Publication) -> None:
         """[MQTT-4.6.0-6] Order is promised per publisher, topic and QoS; what is handed out because it is retained may
         come before what it followed. What was published again (QoS 1) may come late where the first copy was dropped,
-        came before the subscription, or went to another member of the group."""
+        came before the subscription, or went to another member of the group. What is handed on in a group is late."""
         token, source = publication.token, (publication.publisher, publication.topic, publication.qos, packet.qos)
         if token in receiver.got or packet.retain or (publication.qos == 1 and publication.topic.startswith(SHARED)):
             return
         excused = publication.qos == 1 and (
             not _quality(receiver, client.id, publication) or self._was_dropped((client.id,), publication)
         )
+        excused |= self._handed_on(client, publication)
         if receiver.newest.get(source, 0) > publication.seq and not excused:
             self.violate("order", f"{client.id} got {token} on {packet.topic!r} after {receiver.newest[source]}")
         receiver.newest[source] = max(publication.seq, receiver.newest.get(source, 0))
 
-    def _check_group(self, group: _Group, client: MqttClient, packet: Publish, publication: Publication) -> None:
+    def _check_group(self, group: Group, client: MqttClient, packet: Publish, publication: Publication) -> None:
         token = publication.token
         if packet.qos == 2:
             group.got[token] += 1
@@ -254,6 +269,9 @@ class Ledger:
         self.stays.welcomed(pipe, present)
         if present:
             return
+        for group in self._groups.values():
+            if client.id in group.members:
+                self._unsettle_group(group)
         receiver = self._of(client.id)
         self.excused += len(receiver.owed)
         receiver.owed.clear()
@@ -404,9 +422,10 @@ class MqttTables(Agreement):
         for id, core in self._cores().items():
             tables = self.world.nodes[id].disk.tables
             sessions = [session for session in core.sessions.by_client.values() if session.durable]
+            queues = {s.client: _stored(s) for s in core.sessions.by_client.values()}
             expected: dict[str, Mapping[str, list[int] | list[str]]] = {
                 "subscriptions": {s.client: sorted(s.subscriptions) for s in sessions if s.subscriptions},
-                "queue": {s.client: sorted(s.queue) for s in sessions if s.queue},
+                "queue": {client: numbers for client, numbers in queues.items() if numbers},
                 "incoming": {s.client: sorted(s.incoming) for s in sessions if s.incoming},
                 "retained": {"": sorted((*core.retained.events, *core.retained.deleted))},
             }
@@ -417,6 +436,11 @@ class MqttTables(Agreement):
             lasting = sorted(s.client for s in core.sessions.by_client.values() if s.durable or s.will is not None)
             if sorted(map(str, tables.get("session", {}).get("", {}))) != lasting:
                 self._ledger.violate("disk", f"{id} has other sessions on disk than {lasting}")
+
+
+def _stored(session: Session) -> list[int]:
+    """The deliveries of a session that must stand on disk."""
+    return sorted(number for number, parcel in session.queue.items() if session.stores(parcel))
 
 
 def check_session_bounds(world: World, ledger: Ledger) -> None:

@@ -256,11 +256,11 @@ class Ledger:
     def _check_group(self, group: Group, client: MqttClient, packet: Publish, publication: Publication) -> None:
         token = publication.token
         if packet.qos == 2:
-            group.got[token] += 1
-            if group.got[token] > 1:
+            group.got_once[token] += 1
+            # With QoS 1 a member may have got it, not acknowledged it, and be gone.
+            if group.got_once[token] > 1 or (token in group.got and not group.unsteady):
                 self.violate("shared", f"{client.id} got {token}, which another member of its group has")
-        else:
-            group.got[token] = 1
+        group.got[token] = 1
         group.owed.pop(token, None)
 
     # -- witness: sessions ---------------------------------------------------------------------------------------------

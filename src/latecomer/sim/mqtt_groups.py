@@ -27,6 +27,8 @@ class Group:
     """A session of a member may have ended: what was handed on may come late."""
     owed: dict[str, Publication] = field(default_factory=dict)
     got: Counter[str] = field(default_factory=Counter)
+    got_once: Counter[str] = field(default_factory=Counter)
+    """With QoS 2."""
 
     def quality(self, publication: Publication) -> int:
         """The highest QoS that a member may get it with, if none gets it with 0."""

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from latecomer.core import events, orders, retained, shares
+from latecomer.core import events, fences, orders, retained, shares
 from latecomer.core.effects import Drop, Effect, Persist
-from latecomer.core.session import delivery, publishing, sessions, state, subscribing
+from latecomer.core.session import delivery, publishing, sessions, state, subacks, subscribing
 from latecomer.messages.mqtt import Pubcomp, Publish
 
 Patch = pytest.MonkeyPatch
@@ -400,3 +400,22 @@ def only_brokers_that_want_it_get_it(patch: Patch) -> None:
         return right(self, event, came_from, only, flooded)
 
     patch.setattr(events.Events, "_next_peers", next_peers)
+
+
+# -- subscriptions that wait for the network ---------------------------------------------------------------------------
+
+
+@mutant
+def subacks_do_not_wait(patch: Patch) -> None:
+    """A SUBACK leaves before the network knows the subscription."""
+
+    def send(self: subacks.Subacks, session: Any, packet: Any, *, granted: bool) -> None:
+        self.orders.transmit(session.connection, packet)
+
+    patch.setattr(subacks.Subacks, "send", send)
+
+
+@mutant
+def fences_are_answered_at_once(patch: Patch) -> None:
+    """A broker answers a fence before those behind it have."""
+    patch.setattr(fences.Fences, "_forward", lambda self, owed: setattr(owed, "before", {}))

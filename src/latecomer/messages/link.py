@@ -124,6 +124,19 @@ class Confirm(msgspec.Struct, frozen=True, tag="confirm", array_like=True):
     number: Number
 
 
+class Fence(msgspec.Struct, frozen=True, tag="fence", array_like=True):
+    """Tell me, by this number, when everybody behind you in this tree knows what I told before this."""
+
+    version: Version
+    number: Number
+
+
+class Fenced(msgspec.Struct, frozen=True, tag="fenced", array_like=True):
+    """Everybody behind the sender knows what it was told before the fence of this number."""
+
+    number: Number
+
+
 class AdvertisementsComplete(msgspec.Struct, frozen=True, tag="advertisements-complete", array_like=True):
     """The sender's advertisements for this tree have all been told."""
 
@@ -363,6 +376,8 @@ SessionFrame = (
     | Advertise
     | Unadvertise
     | Confirm
+    | Fence
+    | Fenced
     | AdvertisementsComplete
     | Complete
     | Publication

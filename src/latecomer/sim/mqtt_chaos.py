@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from random import Random
 
+from msgspec.structs import replace
+
 from latecomer.core.session.limits import NEVER_S, SessionLimits
 from latecomer.messages.mqtt import V5, V311, Disconnect, Properties, Reason
 from latecomer.model import topology_generators as generators
 from latecomer.model.filters import parse_filter
 from latecomer.model.ids import BrokerId
+from latecomer.model.topics import topic_matches
 from latecomer.model.topology import Topology
 from latecomer.sim.chaos import JITTERS, LIVENESS_US, SECOND_US, Life, draw_settings
 from latecomer.sim.mqtt_checkers import Ledger, MqttTables, check_session_bounds
@@ -47,6 +50,9 @@ class MqttChaos(ClientFaults):
         """What was added later is drawn from here, so that the rest of a life stays as it was."""
         topology = _draw_topology(random)
         settings = draw_settings(random, topology)
+        if waits := self.more.random() < 0.3:
+            wait_us = self.more.choice((300_000, 5 * SECOND_US, 60 * SECOND_US))
+            settings = replace(settings, subscribe_wait=True, subscribe_wait_max_us=wait_us)
         jitter_us, jitter_shape = random.choice(JITTERS)
         self.world = World(
             topology,
@@ -60,6 +66,8 @@ class MqttChaos(ClientFaults):
         self.ledger = Ledger(self.world)
         self.clients = MqttClients(self.world, self.ledger, transcript)
         self.ledger.stays.told = self.clients.pipes.told
+        if waits:
+            self.clients.granted = self._granted
         self.tables = MqttTables(self.world, self.clients, self.ledger)
         self.world.observers += [self.ledger, self.clients]
         if transcript is not None:
@@ -69,6 +77,7 @@ class MqttChaos(ClientFaults):
         self.life = Life(seed, text)
         self._audits = 0
         self.workers: list[MqttClient] = []
+        self.work_qos = 1
         self._faults: dict[str, Callable[[], None]] = {
             "cut": self._cut,
             "snip": self._snip,
@@ -133,12 +142,13 @@ class MqttChaos(ClientFaults):
 
     def _hire(self) -> list[MqttClient]:
         """A group whose members die with work in their hands, but for one."""
+        self.work_qos = self.more.choice((1, 1, 2))
         workers = []
         for number, expiry_s in enumerate((NEVER_S, 0, self.more.choice((0, 1)))):
             client = MqttClient(f"w{number}", self.more.choice(self.brokers), V5, expiry_s)
             client.think_us = self.more.choice((0, 20_000, 200_000))
             self.clients.join(client)
-            self.clients.subscribe(client, Wish(WORK, parse_filter("s/+"), 1, "w"))
+            self.clients.subscribe(client, Wish(WORK, parse_filter("s/+"), self.work_qos, "w"))
             workers.append(client)
         return workers
 
@@ -154,7 +164,7 @@ class MqttChaos(ClientFaults):
         for _ in range(self.more.choice((1, 3))):
             client.published += 1
             token, topic = f"{client.id}:{client.published}", self.more.choice(SHARED_TOPICS)
-            self.clients.publish(client, Publication(token, client.id, client.published, topic, 1))
+            self.clients.publish(client, Publication(token, client.id, client.published, topic, self.work_qos))
 
     def _drop_work(self, client: MqttClient) -> None:
         """A worker is gone, and comes back after a while or when everything is healed."""
@@ -268,6 +278,16 @@ class MqttChaos(ClientFaults):
                 expiry_s=1 if not retain and client.version == V5 and random.random() < 0.05 else None,
             )
             self.clients.publish(client, publication)
+
+    def _granted(self, client: MqttClient, wish: Wish) -> None:
+        """The network has confirmed a subscription: what is published elsewhere this moment must come."""
+        self.ledger.granted(client, wish)
+        topics = [topic for topic in TOPICS if topic_matches(wish.filter.topic, topic)]
+        if topics and self.more.random() < 0.7:
+            publisher = self.more.choice(list(self.clients.clients.values()))
+            publisher.published += 1
+            token, topic = f"{publisher.id}:{publisher.published}", self.more.choice(topics)
+            self.clients.publish(publisher, Publication(token, publisher.id, publisher.published, topic, 2, value=9))
 
     def _change_mind(self) -> None:
         random, client = self.random, self._client()

@@ -51,6 +51,8 @@ class _Receiver:
 
     settled: dict[str, Wish] = field(default_factory=dict)
     """Subscriptions that the whole network has heard of."""
+    since: dict[str, Instant] = field(default_factory=dict)
+    """When it confirmed them, if that was a moment ago; what was sent before may have been too early."""
     ever: dict[tuple[Filter, bool], int] = field(default_factory=dict)
     """Whatever was asked for, alone or with a group, and the highest QoS."""
     copies: Counter[Filter] = field(default_factory=Counter)
@@ -124,8 +126,9 @@ class Ledger:
         """From now on nothing is promised by it."""
         receiver = self._of(client.id)
         receiver.settled.pop(wish.text, None)
+        receiver.since.pop(wish.text, None)
         for token, publication in list(receiver.owed.items()):
-            if not _quality(receiver, client.id, publication):
+            if not self._quality(receiver, client.id, publication):
                 del receiver.owed[token]
                 self.excused += 1
         if wish.group and (group := self._groups.get((wish.group, wish.filter))) is not None:
@@ -146,6 +149,7 @@ class Ledger:
             if client.durable:
                 wishes = {text: wish for text, wish in client.wishes.items() if not wish.group}
                 self._of(client.id).settled = wishes
+                self._of(client.id).since.clear()
             for wish in client.wishes.values():
                 if wish.group:
                     group = self._groups[wish.group, wish.filter]
@@ -156,6 +160,22 @@ class Ledger:
                         fleeting[wish.group, wish.filter] = None
         for key in fleeting:
             self._groups[key].settled = False
+
+    def granted(self, client: MqttClient, wish: Wish) -> None:
+        """With `subscribe_wait`: the network has confirmed it, so from now on it is promised."""
+        if client.durable and not wish.group and wish.text in client.wishes and not wish.leaving:
+            receiver = self._of(client.id)
+            receiver.settled[wish.text] = wish
+            receiver.since[wish.text] = self.world.now
+
+    def _quality(self, receiver: _Receiver, client: ClientId, publication: Publication) -> int:
+        """The QoS that a client was promised a publication with; 0: none."""
+        granted, sent_at = 0, self.sent_at[publication.token]
+        for text, wish in receiver.settled.items():
+            own = wish.no_local and publication.publisher == client
+            if not own and receiver.since.get(text, 0) <= sent_at and _matches(wish.filter, publication):
+                granted = max(granted, wish.qos)
+        return min(granted, publication.qos)
 
     # -- witness: publications -----------------------------------------------------------------------------------------
 
@@ -174,7 +194,7 @@ class Ledger:
         for name, receiver in self._receivers.items():
             if token in receiver.got or (publication.deletes and not receiver.reads_properties):
                 continue
-            if _quality(receiver, name, publication) and not self._was_dropped((name,), publication):
+            if self._quality(receiver, name, publication) and not self._was_dropped((name,), publication):
                 receiver.owed[token] = publication
         if publication.topic.startswith(SHARED):
             for (_, filter), group in self._groups.items():
@@ -203,7 +223,7 @@ class Ledger:
         if not asked:
             self.violate("unasked", f"{client.id} got {token} on {packet.topic!r} and never asked for it")
             return
-        least = 0 if publication.retain else _quality(receiver, client.id, publication)
+        least = 0 if publication.retain else self._quality(receiver, client.id, publication)
         if not least <= packet.qos <= min(max(asked), publication.qos):
             self.violate("quality", f"{client.id} got {token} with QoS {packet.qos}")
         self._check_repetition(client, receiver, packet, publication)
@@ -246,7 +266,7 @@ class Ledger:
         if token in receiver.got or packet.retain or (publication.qos == 1 and publication.topic.startswith(SHARED)):
             return
         excused = publication.qos == 1 and (
-            not _quality(receiver, client.id, publication) or self._was_dropped((client.id,), publication)
+            not self._quality(receiver, client.id, publication) or self._was_dropped((client.id,), publication)
         )
         excused |= self._handed_on(client, publication)
         if receiver.newest.get(source, 0) > publication.seq and not excused:
@@ -353,15 +373,6 @@ class Ledger:
         got = dict(self._of(auditor.id).got)
         if got != kept:
             self.violate("retained", f"{auditor.broker} gave {got} of {kept} to {auditor.id}")
-
-
-def _quality(receiver: _Receiver, client: ClientId, publication: Publication) -> int:
-    """The QoS that a client was promised a publication with; 0: none."""
-    granted = 0
-    for wish in receiver.settled.values():
-        if not (wish.no_local and publication.publisher == client) and _matches(wish.filter, publication):
-            granted = max(granted, wish.qos)
-    return min(granted, publication.qos)
 
 
 def _matches(filter: Filter, publication: Publication) -> bool:

@@ -147,6 +147,7 @@ class Sessions:
             if self.by_client.get(session.client) is session and not session.connection:
                 self._keep_time(session)
         self.subscribing.woken()
+        self.subscribing.subacks.woken()
         self.recalls.woken()
 
     def _keep_time(self, session: Session) -> None:
@@ -159,7 +160,8 @@ class Sessions:
 
     def due(self) -> Instant | None:
         timer = self.timers[0][0] if self.timers else None
-        dues = [due for due in (timer, self.subscribing.due, self.recalls.due()) if due is not None]
+        found = (timer, self.subscribing.due, self.subscribing.subacks.due(), self.recalls.due())
+        dues = [due for due in found if due is not None]
         return min(dues) if dues else None
 
     def recover(self, disk: Disk) -> None:

@@ -24,6 +24,7 @@ from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.limits import Access, SessionLimits
 from latecomer.core.session.recall import Recalls
 from latecomer.core.session.state import HISTORY_END, Grade, Refusal, Session, Subscription
+from latecomer.core.session.subacks import Subacks
 from latecomer.core.shares import Shares
 from latecomer.messages.mqtt import (
     NONE,
@@ -74,6 +75,7 @@ class Subscribing:
     retained: RetainedMessages
     deliveries: Deliveries
     recalls: Recalls
+    subacks: Subacks
     lagging: dict[ClientId, Session] = field(default_factory=dict)
     """Those who have not got all that was retained for them."""
     due: Instant | None = None
@@ -116,7 +118,7 @@ class Subscribing:
             detail = f"{reason.name.lower()}: {len(texts)} of {len(packet.requests)} subscriptions"
             self.orders.note(Kind.REFUSED, client=session.client, filter=texts[0], count=len(texts), detail=detail)
         properties = Properties(reason_string="; ".join(problems)[:1024]) if problems and session.explains else NONE
-        self.orders.transmit(session.connection, Suback(packet.packet_id, tuple(reasons), properties))
+        self.subacks.send(session, Suback(packet.packet_id, tuple(reasons), properties), granted=bool(asked))
         for text, options in asked.items():
             if options is None:
                 self.recalls.cancel(session, text)

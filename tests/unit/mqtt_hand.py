@@ -90,8 +90,14 @@ class MqttHand(Hand):
     """A started broker, its disk, its time and the connections of its clients."""
 
     def __init__(
-        self, *neighbours: str, id: str = "a", limits: SessionLimits | None = None, access: Access | None = None
+        self,
+        *neighbours: str,
+        id: str = "a",
+        limits: SessionLimits | None = None,
+        access: Access | None = None,
+        settings: BrokerSettings | None = None,
     ) -> None:
+        self.settings = settings or BrokerSettings()
         self.id = id
         self.peers = neighbours
         self.limits = limits or SessionLimits()
@@ -122,7 +128,7 @@ class MqttHand(Hand):
         }
         self.broker = Broker(
             self.id,
-            BrokerSettings(),
+            self.settings,
             dict.fromkeys(self.peers, COST_US),
             self.boot,
             tables,

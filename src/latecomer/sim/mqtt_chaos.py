@@ -146,7 +146,7 @@ class MqttChaos(ClientFaults):
         workers = []
         for number, expiry_s in enumerate((NEVER_S, 0, self.more.choice((0, 1)))):
             client = MqttClient(f"w{number}", self.more.choice(self.brokers), V5, expiry_s)
-            client.think_us = self.more.choice((0, 20_000, 200_000))
+            client.think_us = self.more.choice((0, 2_000, 20_000))
             self.clients.join(client)
             self.clients.subscribe(client, Wish(WORK, parse_filter("s/+"), self.work_qos, "w"))
             workers.append(client)

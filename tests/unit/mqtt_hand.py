@@ -308,10 +308,12 @@ class Net:
     def __init__(self, *hands: MqttHand) -> None:
         self.hands = {hand.id: hand for hand in hands}
         self.number = 0
+        self.numbers: dict[tuple[str, str], int] = {}
 
     def link(self, one: str, other: str) -> None:
         self.number += 1
         for here, there in ((one, other), (other, one)):
+            self.numbers[here, there] = self.number
             self.hands[here].tell(LinkConnected(there, self.number))
         self.quiet()
 
@@ -319,7 +321,7 @@ class Net:
         for here, there in ((one, other), (other, one)):
             hand = self.hands[here]
             hand.sent = [send for send in hand.sent if send.peer != there]
-            hand.tell(LinkDisconnected(there, self.number))
+            hand.tell(LinkDisconnected(there, self.numbers[here, there]))
 
     def carry(self) -> bool:
         """Hand over what was sent; whether there was anything."""

@@ -20,6 +20,8 @@ from latecomer.messages.link import (
     Done,
     Errand,
     ErrandAnswer,
+    Fence,
+    Fenced,
     Hello,
     Keeping,
     LinkMessage,
@@ -37,6 +39,7 @@ from latecomer.messages.link import (
     Run,
     Settled,
     Sharing,
+    SharingChange,
     StoreAdvertise,
     StoreWithdraw,
     Subscribe,
@@ -52,6 +55,7 @@ from latecomer.model.history import Key, Query, Slice
 from latecomer.model.ids import NUMBER_MAX, EventId
 
 names: Final = st.text(min_size=1, max_size=8)
+groups: Final = st.text(st.characters(exclude_characters="/+#"), min_size=1, max_size=8)
 numbers: Final = st.one_of(st.integers(0, 300), st.integers(0, NUMBER_MAX))
 finite: Final = st.one_of(
     st.booleans(),
@@ -158,6 +162,8 @@ STRATEGIES: Final[dict[type[msgspec.Struct], st.SearchStrategy[Any]]] = {
     Advertise: st.builds(Advertise, filters, numbers),
     Unadvertise: st.builds(Unadvertise, filters, numbers),
     Confirm: st.builds(Confirm, numbers),
+    Fence: st.builds(Fence, st.text(), numbers),
+    Fenced: st.builds(Fenced, numbers),
     AdvertisementsComplete: st.builds(AdvertisementsComplete, st.text()),
     Complete: st.builds(Complete, st.text()),
     Publication: st.builds(Publication, events, st.lists(names, max_size=3).map(tuple), st.booleans(), numbers),
@@ -168,7 +174,14 @@ STRATEGIES: Final[dict[type[msgspec.Struct], st.SearchStrategy[Any]]] = {
         names,
         numbers,
         numbers,
-        st.lists(st.tuples(names, one_filter, st.integers(1, 9)), max_size=2).map(tuple),
+        st.lists(st.tuples(groups, one_filter, st.integers(1, 9)), max_size=2).map(tuple),
+    ),
+    SharingChange: st.builds(
+        SharingChange,
+        names,
+        numbers,
+        numbers,
+        st.lists(st.tuples(groups, one_filter, st.integers(0, 9)), max_size=2).map(tuple),
     ),
     Run: st.builds(Run, names, st.text(max_size=5), st.binary(max_size=64)),
     StoreAdvertise: st.builds(StoreAdvertise, st.lists(st.tuples(topic_filters, positive), max_size=4).map(tuple)),

@@ -22,7 +22,7 @@ SETTINGS = {
         "session_expiry_max_s": 3600,
     },
 }
-RATE, QUOTA = 0x9F, 0x97
+RATE, QUOTA, INVALID = 0x9F, 0x97, 0x8F
 LASTING = ((P.SESSION_EXPIRY, 0xFFFF_FFFF),)
 
 
@@ -99,6 +99,20 @@ def test_08_wildcards(house: House) -> None:
         assert client.subscribe((nine, 0), ("$share/g/" + nine, 0), (nine[2:] + "/#", 0)) == [QUOTA, QUOTA, 0]
     with house.noticed("quota_exceeded"):
         assert older.subscribe((nine, 0)) == [0x80]
+
+
+def test_08_shared_subscriptions(house: House) -> None:
+    """A name costs every broker, and a group every publication: what is granted is told to all, the rest refused."""
+    client, older = house.join(), house.join(V311)
+    with house.noticed("topic_filter_invalid"):
+        assert client.subscribe((f"$share/{'x' * 65_000}/jobs", 1)) == [INVALID]
+    with house.noticed("topic_filter_invalid"):
+        assert older.subscribe((f"$share/{'x' * 257}/jobs", 1), (f"$share/{'x' * 256}/jobs", 1)) == [0x80, 1]
+    with house.noticed("quota_exceeded"):
+        wanted = [(f"$share/{number}/jobs", 1) for number in range(101)]
+        assert client.subscribe(*wanted) == [1] * 100 + [QUOTA]
+    assert client.unsubscribe("$share/7/jobs") == [0]
+    assert client.subscribe(("$share/another/jobs", 1)) == [1]
 
 
 def test_08_one_packet_with_a_hundred_thousand_filters(house: House) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from latecomer.core import events, orders, retained, shares
+from latecomer.core import events, fences, orders, retained, shares
 from latecomer.core.effects import Drop, Effect, Persist
-from latecomer.core.session import delivery, publishing, sessions, state, subscribing
+from latecomer.core.session import delivery, publishing, sessions, state, subacks, subscribing
 from latecomer.messages.mqtt import Pubcomp, Publish
 
 Patch = pytest.MonkeyPatch
@@ -342,9 +343,9 @@ def every_broker_serves_the_group(patch: Patch) -> None:
 
     def mine(self: shares.Shares, chosen: Any) -> Any:
         for name, text, _ in chosen:
-            key = self._own.get((name, text))
-            if key is not None:
-                yield key, self.groups[key]
+            key = self._names.get((name, text))
+            if key in self.groups:
+                yield (name, text), key, self.groups[key]
 
     patch.setattr(shares.Shares, "mine", mine)
 
@@ -353,3 +354,68 @@ def every_broker_serves_the_group(patch: Patch) -> None:
 def members_elsewhere_are_forgotten(patch: Patch) -> None:
     """A broker that was just started chooses as if there were no members but its own."""
     patch.setattr(shares.Shares, "recover", lambda self, disk: None)
+
+
+@mutant
+def the_dead_take_their_work_along(patch: Patch) -> None:
+    """What waited for a member whose session ended goes to nobody else."""
+    patch.setattr(delivery.Deliveries, "unfinished", lambda self, session: [])
+
+
+@mutant
+def a_crash_takes_the_work_of_its_members_along(patch: Patch) -> None:
+    """Deliveries to members whose sessions died with their broker are not handed on when it is back."""
+    patch.setattr(sessions.Sessions, "_hand_on_orphans", lambda self, queues: None)
+
+
+@mutant
+def work_for_a_broker_without_members_is_lost(patch: Patch) -> None:
+    """A broker that was chosen, and has no members any more, does not hand the event on."""
+    right = shares.Shares.mine
+
+    def mine(self: shares.Shares, chosen: Any) -> Any:
+        return (found for found in right(self, chosen) if found[2] is not None)
+
+    patch.setattr(shares.Shares, "mine", mine)
+
+
+@mutant
+def work_that_may_be_done_is_done_again(patch: Patch) -> None:
+    """What was sent with QoS 2 to a member whose session ended goes to another one."""
+
+    def unfinished(self: delivery.Deliveries, session: Any) -> Any:
+        return [(p.event, p.share) for p in session.queue.values() if p is not None and p.share is not None]
+
+    patch.setattr(delivery.Deliveries, "unfinished", unfinished)
+
+
+@mutant
+def only_brokers_that_want_it_get_it(patch: Patch) -> None:
+    """An event is not sent to the broker that was chosen for a group when nobody there subscribes any more."""
+    right = events.Events._next_peers
+
+    def next_peers(self: events.Events, event: Any, came_from: str, only: Any, flooded: bool) -> Any:
+        if not event.groups_only:
+            event = replace(event, shares=())
+        return right(self, event, came_from, only, flooded)
+
+    patch.setattr(events.Events, "_next_peers", next_peers)
+
+
+# -- subscriptions that wait for the network ---------------------------------------------------------------------------
+
+
+@mutant
+def subacks_do_not_wait(patch: Patch) -> None:
+    """A SUBACK leaves before the network knows the subscription."""
+
+    def send(self: subacks.Subacks, session: Any, packet: Any, *, granted: bool) -> None:
+        self.orders.transmit(session.connection, packet)
+
+    patch.setattr(subacks.Subacks, "send", send)
+
+
+@mutant
+def fences_are_answered_at_once(patch: Patch) -> None:
+    """A broker answers a fence before those behind it have."""
+    patch.setattr(fences.Fences, "_forward", lambda self, owed: setattr(owed, "before", {}))

@@ -90,8 +90,14 @@ class MqttHand(Hand):
     """A started broker, its disk, its time and the connections of its clients."""
 
     def __init__(
-        self, *neighbours: str, id: str = "a", limits: SessionLimits | None = None, access: Access | None = None
+        self,
+        *neighbours: str,
+        id: str = "a",
+        limits: SessionLimits | None = None,
+        access: Access | None = None,
+        settings: BrokerSettings | None = None,
     ) -> None:
+        self.settings = settings or BrokerSettings()
         self.id = id
         self.peers = neighbours
         self.limits = limits or SessionLimits()
@@ -122,7 +128,7 @@ class MqttHand(Hand):
         }
         self.broker = Broker(
             self.id,
-            BrokerSettings(),
+            self.settings,
             dict.fromkeys(self.peers, COST_US),
             self.boot,
             tables,
@@ -302,10 +308,12 @@ class Net:
     def __init__(self, *hands: MqttHand) -> None:
         self.hands = {hand.id: hand for hand in hands}
         self.number = 0
+        self.numbers: dict[tuple[str, str], int] = {}
 
     def link(self, one: str, other: str) -> None:
         self.number += 1
         for here, there in ((one, other), (other, one)):
+            self.numbers[here, there] = self.number
             self.hands[here].tell(LinkConnected(there, self.number))
         self.quiet()
 
@@ -313,7 +321,7 @@ class Net:
         for here, there in ((one, other), (other, one)):
             hand = self.hands[here]
             hand.sent = [send for send in hand.sent if send.peer != there]
-            hand.tell(LinkDisconnected(there, self.number))
+            hand.tell(LinkDisconnected(there, self.numbers[here, there]))
 
     def carry(self) -> bool:
         """Hand over what was sent; whether there was anything."""

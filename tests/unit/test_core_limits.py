@@ -29,6 +29,7 @@ from latecomer.messages.link import (
     RetainedSummary,
     Run,
     Sharing,
+    SharingChange,
     Subscribe,
     Summary,
 )
@@ -141,7 +142,7 @@ def test_too_many_brokers_that_share() -> None:
 def test_too_many_groups() -> None:
     hand = middle()
     effects = hand.hear("b", word("b", *(f"g{number}" for number in range(GROUPS_MAX + 1))))
-    assert f"{GROUPS_MAX} are allowed" in rejected(effects)
+    assert f"tells of {GROUPS_MAX + 1} groups" in rejected(effects)
     assert not hand.broker.shares.told
 
 
@@ -152,32 +153,71 @@ def test_a_group_of_millions_costs_no_more_than_a_small_one() -> None:
     hand.hear("c", Sharing("c", 1, 1, (("g", Filter("t"), 2),)))
     shares = hand.broker.shares
     shares._turns["g", Filter("t")] = 10**6 - 2
-    found = [shares.choose("t", dict, {"b": 1, "c": 1})[0][2] for _ in range(4)]
+    found = [shares.choose("t", dict, {"b": 1, "c": 1}, ())[0][0][2] for _ in range(4)]
     assert found == ["b", "c", "c", "b"]
 
 
-def test_our_own_word_fits_into_a_frame() -> None:
+def test_a_broker_grants_no_more_groups_than_it_can_tell_of() -> None:
     hand = middle()
-    long = Filter("x" * 60_000)
+    shares = hand.broker.shares
+    granted = 0
     for number in range(100):
-        hand.broker.shares.join((f"g{number}", long), "s")
-    hand.broker.shares.changed = True
-    hand.broker.shares.flush()
+        key = (f"g{number}", Filter("x" * 60_000))
+        if shares.problem(key) is None:
+            shares.join(key, "s")
+            granted += 1
+    assert granted == 34
+    assert shares.problem(("g0", Filter("x" * 60_000))) is None, "it is told of already"
+    assert "this broker has no room" in (shares.problem(("h", Filter("x" * 60_000))) or "")
+    shares.flush()
     sent = [frame for frame in hand.broker.orders.frames["b"] if isinstance(frame, Sharing)]
     assert len(sent[-1].entries) == 34
     assert len(encode(sent[-1])) < FRAME_MAX
+    shares.leave(("g0", Filter("x" * 60_000)), "s")
+    assert shares.problem(("h", Filter("x" * 60_000))) is None
+
+
+def test_the_network_has_room_for_so_many_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker grants no more when it has heard of so many; what neighbours may tell of is twice as much."""
+    monkeypatch.setattr("latecomer.core.shares.NETWORK_MAX", 20)
+    hand = middle()
+    hand.hear("b", word("b", "g" * 18))
+    shares = hand.broker.shares
+    assert shares.problem(("g", Filter("t"))) is not None
+    assert not of(hand.hear("b", word("d", "g" * 18)), Disconnect)
+    assert "altogether" in rejected(hand.hear("b", word("e", "g" * 18)))
+    assert list(shares.told) == ["b", "d"]
+    assert shares.told_size == 38
+
+
+def test_a_change_needs_what_was_before_it() -> None:
+    change = SharingChange("d", 1, 3, (("g", Filter("t"), 1),))
+    assert "without what was before it" in rejected(middle().hear("b", change))
+    hand = middle()
+    hand.hear("b", word("d", "h", number=1))
+    assert "without what was before it" in rejected(hand.hear("b", change))
+
+
+def test_changes_cannot_add_up_to_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latecomer.core.shares.WORD_MAX", 20)
+    hand = middle()
+    hand.hear("b", word("d", "g" * 15, number=1))
+    replaced = (("g" * 15, Filter("t"), 0), ("h" * 15, Filter("t"), 1))
+    assert not of(hand.hear("b", SharingChange("d", 1, 2, replaced)), Disconnect)
+    assert "20 characters" in rejected(hand.hear("b", SharingChange("d", 1, 3, (("i" * 15, Filter("t"), 1),))))
 
 
 def test_an_event_does_not_carry_endless_choices() -> None:
-    """Those that are left out are noted: the event must fit into a frame."""
+    """Long names are told by a digest, and what does not fit into one event travels in further copies: no group goes
+    without."""
     hand = middle()
-    long = Filter("t/#")
     for number in range(5000):
-        hand.broker.shares.join((f"{number}" + "g" * 100, long), "s")
-    chosen = hand.broker.shares.choose("t/1", dict, {"a": 1})
-    assert hand.broker.shares.crowded
-    assert 2000 < len(chosen) < 3000
-    assert len(encode(Publication(Event(EventId("a", 1, 1), "t/1", shares=chosen)))) < FRAME_MAX
+        hand.broker.shares.join((f"{number}" + "g" * 250, Filter("t/#")), "s")
+    parts = hand.broker.shares.choose("t/1", dict, {"a": 1}, ())
+    assert sum(map(len, parts)) == 5000
+    assert len({choice for part in parts for choice in part}) == 5000
+    for part in parts:
+        assert len(encode(Publication(Event(EventId("a", 1, 1), "t/1", shares=part)))) < 50_000
 
 
 def test_retained_messages_with_long_properties_are_told_in_pieces() -> None:

@@ -62,7 +62,7 @@ def test_members_who_are_there_go_before_those_who_are_not() -> None:
     away.lose()
     p = hand.client("p")
     publish(p, 4)
-    assert len(here.got()) == 4
+    assert len(here.settle()) == 4
     here.disconnect()
     publish(p, 2)  # nobody else: it waits for who comes back
     assert hand.durable("away").payloads() == [b"0", b"1"]
@@ -93,7 +93,7 @@ def test_who_leaves_gets_nothing_more() -> None:
     p.publish("t", b"", 1)
     assert p.one(Puback).reason == Reason.NO_MATCHING_SUBSCRIBERS
     shares = hand.broker.shares
-    for table in (shares.groups, shares._places, shares._by_filter, shares._own, shares._turns):
+    for table in (shares.groups, shares._places, shares._by_filter, shares._names, shares._turns):
         assert not table
     assert hand.broker.clients.shared == {}
     assert not shares.any_for("t")

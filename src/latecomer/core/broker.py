@@ -18,6 +18,7 @@ from latecomer.core.advertisements import Advertisements
 from latecomer.core.clients import Clients, Disk
 from latecomer.core.effects import Effect, Put
 from latecomer.core.events import Events
+from latecomer.core.fences import Fences
 from latecomer.core.history import History
 from latecomer.core.inputs import (
     Advertised,
@@ -59,6 +60,7 @@ from latecomer.core.session.limits import Access, Anything, SessionLimits
 from latecomer.core.session.publishing import Publishing
 from latecomer.core.session.recall import Recalls
 from latecomer.core.session.sessions import Sessions
+from latecomer.core.session.subacks import Subacks
 from latecomer.core.session.subscribing import Subscribing
 from latecomer.core.settings import BrokerSettings
 from latecomer.core.settling import Settling
@@ -72,6 +74,8 @@ from latecomer.messages.link import (
     Complete,
     Confirm,
     Done,
+    Fence,
+    Fenced,
     LinkMessage,
     LinkStates,
     Lost,
@@ -80,6 +84,7 @@ from latecomer.messages.link import (
     RetainedSummary,
     Run,
     Sharing,
+    SharingChange,
     Subscribe,
     Summary,
     Unadvertise,
@@ -125,6 +130,13 @@ class Broker:
         self.retained = self._make_retained(limits)
         self.shares = self._make_shares()
         self.shares_due: Instant | None = None
+        self.fences = Fences(
+            self.interest,
+            self.neighbours.send,
+            self.neighbours.reject,
+            settings.brokers_max,
+            lambda wave: self.sessions.subscribing.subacks.passed(wave),
+        )
         self.losses = Losses(
             id,
             self.orders,
@@ -220,12 +232,11 @@ class Broker:
     def _make_shares(self) -> Shares:
         return Shares(
             self.id,
-            self.orders.boot,
+            self.orders,
             self.neighbours.send,
             self.neighbours.up,
             self._shares_changed,
             self.routes.clear,
-            self._keep_sharing,
             self.neighbours.reject,
             self.settings.brokers_max,
         )
@@ -239,7 +250,8 @@ class Broker:
         retrieval = self.history.retrieval
         holding = Holding(orders, limits, retrieval, deliveries)
         recalls = Recalls(orders, access, retrieval, deliveries, holding, self.interest.changed)
-        subscribing = Subscribing(orders, limits, access, clients, shares, self.retained, deliveries, recalls)
+        subacks = Subacks(orders, self.settings, self.fences, shares)
+        subscribing = Subscribing(orders, limits, access, clients, shares, self.retained, deliveries, recalls, subacks)
         return Sessions(
             orders, limits, access, durability, clients, shares, deliveries, publishing, subscribing, recalls
         )
@@ -376,12 +388,15 @@ class Broker:
             Advertise: self.interest.on_advertise,
             Unadvertise: self.interest.on_unadvertise,
             Confirm: self.interest.on_confirm,
+            Fence: self.fences.on_fence,
+            Fenced: self.fences.on_fenced,
             AdvertisementsComplete: self.interest.on_advertisements_complete,
             Complete: self.interest.on_complete,
             Done: self.events.on_done,
             RetainedSummary: self.retained.on_summary,
             Retained: self.retained.on_retained,
             Sharing: self.shares.on_sharing,
+            SharingChange: self.shares.on_change,
             Lost: self.losses.on_lost,
             Run: Runs(self.events).on_run,
             Void: lambda peer, frame: None,
@@ -409,6 +424,7 @@ class Broker:
         apart_since, self.membership.link_states.apart_since = self.membership.link_states.apart_since, None
         if apart_since is not None and self.orders.now - apart_since >= self.settings.forget_us // 2:
             self.history.store.missed(apart_since, self.orders.now)
+        self.fences.adopted()
         self.interest.adopt(tree)
 
     def _tree_ready(self) -> None:
@@ -422,6 +438,7 @@ class Broker:
         self.losses.tree_ready()
         self.events.tree_ready()
         self.history.tree_ready(self.membership.link_states.states)
+        self.fences.tree_ready()
 
     def _forgot(self, brokers: list[BrokerId]) -> None:
         self.events.forget(brokers)
@@ -442,9 +459,6 @@ class Broker:
     def _stores_changed(self) -> None:
         self.routes.clear()
         self.history.retrieval.tables_changed()
-
-    def _keep_sharing(self, word: Sharing) -> None:
-        self.orders.writes.append(Put("sharing", "", word.broker, word))
 
     def _shares_changed(self) -> None:
         self.shares_due = self.orders.wake(self.orders.now + self.settings.flood_us)

@@ -19,9 +19,12 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from latecomer.core.attributes import attributes_of
 from latecomer.core.clients import Clients, Disk
 from latecomer.core.effects import Accept, Drop, Put, Refuse
+from latecomer.core.handing_on import choose_anew, give_to_groups, hand_on_from, hand_on_unreached
 from latecomer.core.inputs import Published
 from latecomer.core.interest import Interest
 from latecomer.core.legality import size_problem, topic_problem
@@ -35,10 +38,10 @@ from latecomer.core.routes import Route, Routes
 from latecomer.core.seen import Seen
 from latecomer.core.settings import BrokerSettings
 from latecomer.core.settling import Settling
-from latecomer.core.shares import Shares
+from latecomer.core.shares import Choice, Shares
 from latecomer.messages.link import Done, Publication
 from latecomer.model.event import Event
-from latecomer.model.ids import BrokerId, EventId, Instant
+from latecomer.model.ids import NUMBER_MAX, BrokerId, EventId, Instant
 from latecomer.model.record import Kind
 
 DONE_BATCH = 512
@@ -112,10 +115,10 @@ class Events:
                 continue
             assert isinstance(needs, tuple)
             still = tuple(broker for broker in needs if broker in self.membership.members)
-            if still:
-                self.outbox.add(event, still)
-            else:
-                self._drop(event.id.seq)  # all of them were forgotten
+            if not still:
+                self.drop(event.id.seq)  # all of them were forgotten
+                continue
+            self.outbox.add(event, still)
         for origin, newest in disk.get("seen", {}).get("", {}).items():
             assert isinstance(newest, tuple)
             self.seen.newest[str(origin)] = newest
@@ -129,10 +132,10 @@ class Events:
         if problem is not None:
             self._refuse(fact, problem)
             return
-        if fact.reliable and not self._make_room():
+        if fact.reliable and not self.make_room():
             self._refuse(fact, "busy")
             return
-        id = self._next_id()
+        id = self.next_id()
         stamp_us = self._stamp(orders.now)
         event = Event(id, fact.topic, fact.client, stamp_us, fact.reliable, fact.attributes, fact.payload)
         if fact.lifetime_us:
@@ -147,16 +150,14 @@ class Events:
         """Take a publication of an MQTT client, whose legality its session has checked; it gets its identity here.
         Whether anybody is known to want it; None if there is no room to keep it."""
         orders = self.orders
-        if draft.reliable and not self._make_room():
+        if draft.reliable and not self.make_room():
             orders.note(Kind.REFUSED, client=draft.publisher, topic=draft.topic, detail="busy")
             return None
-        shares: tuple[tuple[str, str, str], ...] = ()
+        chosen: list[tuple[Choice, ...]] = []
         if self.shares.any_for(draft.topic):
-            shares = self.shares.choose(draft.topic, lambda: attributes_of(draft), self.members)
-            if self.shares.crowded:
-                orders.note(Kind.DROPPED, topic=draft.topic, detail="for groups of shared subscribers beyond the limit")
+            chosen = self.shares.choose(draft.topic, lambda: attributes_of(draft), self.members, self.membership.known)
         event = Event(
-            self._next_id(),
+            self.next_id(),
             draft.topic,
             draft.publisher,
             self._stamp(draft.published_us),
@@ -167,16 +168,18 @@ class Events:
             draft.retain,
             draft.expires_us,
             draft.extras,
-            shares,
+            chosen[0] if chosen else (),
         )
         orders.note(Kind.PUBLISHED, client=event.publisher, topic=event.topic, event=str(event.id))
         route = self.routes.of(event.topic)
         if event.retain:
             self._retain(event)
-        if event.retain or not self._stays_here(route):
+        if event.retain or not self._stays_here(route, event):
             self._entrust(event)
         self._spread(event)
-        return route.wanted or bool(shares)
+        for more in chosen[1:]:
+            give_to_groups(self, event, more)
+        return route.wanted or bool(chosen)
 
     def _retain(self, event: Event) -> None:
         """Keep a retained message. Neighbours that are linked but not in the tree yet have compared theirs with ours
@@ -184,9 +187,10 @@ class Events:
         if self.retained.keep(event):
             self.retained.tell([peer for peer in self.neighbours.up() if peer not in self.members], event)
 
-    def _stays_here(self, route: Route) -> bool:
+    def _stays_here(self, route: Route, event: Event) -> bool:
         """Whether only clients of this broker can want an event: then there is nothing to answer for."""
-        return not route.peers and not route.picky_peers and self.local_only
+        elsewhere = route.peers or route.picky_peers or any(choice[2] != self.broker for choice in event.shares)
+        return not elsewhere and self.local_only
 
     @property
     def local_only(self) -> bool:
@@ -198,7 +202,7 @@ class Events:
             and not self.membership.link_states.absent_since
         )
 
-    def _next_id(self) -> EventId:
+    def next_id(self) -> EventId:
         outbox = self.outbox
         seq = outbox.take_seq()
         if seq + RESERVE > outbox.reserved:
@@ -223,7 +227,7 @@ class Events:
             self.outbox.add(event)
             self.orders.writes.append(Put("outbox", "", event.id.seq, event))
         else:
-            self._queue_fleeting(event)
+            self.queue_fleeting(event)
 
     def _spread(self, event: Event) -> None:
         """To the clients of this broker, then into the network."""
@@ -240,25 +244,25 @@ class Events:
         self.orders.note(Kind.REFUSED, client=fact.client, topic=fact.topic, detail=reason)
         self.orders.effects.append(Refuse(fact.client, fact.token, reason))
 
-    def _make_room(self) -> bool:
+    def make_room(self) -> bool:
         """Whether one more event can be kept; what is kept only for absent brokers has to give way first."""
         outbox, settings = self.outbox, self.settings
         while len(outbox.entries) >= settings.outbox_max:
             entry = outbox.give_up_oldest_parked()
             if entry is None:
                 return False
-            self._drop(entry.event.id.seq)
+            self.drop(entry.event.id.seq)
             who = ", ".join(entry.needs or ("brokers not heard of",))
-            self._note_dropped(entry.event, f"no room to keep it for {who}")
+            self.note_dropped(entry.event, f"no room to keep it for {who}")
             self.losses.note(entry.needs or self.membership.members, entry.event.published_us)
         return True
 
-    def _queue_fleeting(self, event: Event) -> None:
+    def queue_fleeting(self, event: Event) -> None:
         if len(self.fleeting) >= FLEETING_MAX:
-            self._note_dropped(self.fleeting.popleft(), "unreliable, and no tree was ready")
+            self.note_dropped(self.fleeting.popleft(), "unreliable, and no tree was ready")
         self.fleeting.append(event)
 
-    def _note_dropped(self, event: Event, why: str) -> None:
+    def note_dropped(self, event: Event, why: str) -> None:
         self.dropped += 1
         self.orders.note(Kind.DROPPED, topic=event.topic, event=str(event.id), detail=why)
 
@@ -273,6 +277,7 @@ class Events:
         self.sides.clear()
         self.members = tree.parent
         self.outbox.restart(tree.parent)
+        choose_anew(self)
         self.owed_until = self.outbox.queue[-1] if self.outbox.queue else 0
         self.pump()
 
@@ -297,7 +302,7 @@ class Events:
             if not peers:
                 self._finish(entry)
                 continue
-            entry.waiting = peers
+            entry.waiting, entry.sent = peers, True
             outbox.under_way[event.id.seq] = None
             publication = Publication(event, entry.only, flooded, self._left_us(event))
             self.neighbours.send_all(peers, publication)
@@ -316,8 +321,8 @@ class Events:
     def _expire(self, event: Event) -> None:
         """[MQTT-3.3.2-5] It came too late for those who do not have it."""
         del self.outbox.entries[event.id.seq]
-        self._drop(event.id.seq)
-        self._note_dropped(event, "expired")
+        self.drop(event.id.seq)
+        self.note_dropped(event, "expired")
 
     def _must_flood(self, event: Event) -> bool:
         """A retained message is for everybody.
@@ -334,17 +339,19 @@ class Events:
         self, event: Event, came_from: BrokerId, only: tuple[BrokerId, ...], flooded: bool
     ) -> list[BrokerId]:
         """Tree neighbours that must get the event."""
-        interest = self.interest
-        if flooded:
-            wanted: Sequence[BrokerId] = interest.peers
-        else:
+        wanted: Sequence[BrokerId] = ()
+        tree = self.interest.tree
+        assert tree is not None
+        if flooded and not event.groups_only:
+            wanted = self.interest.peers
+        elif not event.groups_only:
             route = self.routes.of(event.topic)
             wanted = route.peers_for(attributes_of(event)) if route.picky_peers else route.peers
-        peers = [peer for peer in wanted if peer != came_from]
+        if event.shares:  # a chosen broker gets it even if it has no members any more: it hands it on
+            wanted = (*wanted, *tree.ways(self.broker, (choice[2] for choice in event.shares)))
+        peers = [peer for peer in dict.fromkeys(wanted) if peer != came_from]
         if only:
-            tree = interest.tree
-            assert tree is not None
-            ways = [tree.next_hop(self.broker, b) for b in only if b != self.broker and b in tree.parent]
+            ways = tree.ways(self.broker, only)
             peers = [peer for peer in peers if peer in ways]
         return peers
 
@@ -353,22 +360,26 @@ class Events:
         seq = entry.event.id.seq
         if self.membership.uncharted:
             self.outbox.keep_for_all(entry)
-        elif self.outbox.finish(entry, self.membership.link_states.absent_since):
-            self._drop(seq)
+            return
+        if entry.event.shares and entry.needs is None:
+            hand_on_unreached(self, entry.event)
+        if self.outbox.finish(entry, self.membership.link_states.absent_since):
+            self.drop(seq)
         else:
             self.orders.writes.append(Put("parked", "", seq, entry.needs))
             self.orders.note(Kind.PARKED, event=str(entry.event.id), detail=", ".join(entry.needs or ()))
 
-    def _drop(self, seq: int) -> None:
+    def drop(self, seq: int) -> None:
         """Nobody needs it any more."""
         self.orders.writes.append(Drop("outbox", "", seq))
         self.orders.writes.append(Drop("parked", "", seq))
 
     def forget(self, brokers: list[BrokerId]) -> None:
         """These brokers will not come back: stop keeping events for them."""
+        hand_on_from(self, brokers)
         gone = self.outbox.forget(brokers)
         for seq in gone:
-            self._drop(seq)
+            self.drop(seq)
         for broker in brokers:
             self.orders.note(Kind.FORGOTTEN, peer=broker, count=len(gone))
 
@@ -382,16 +393,18 @@ class Events:
             return
         only = publication.only
         if publication.left_us:
-            event = with_expiry(event, self.orders.now + publication.left_us)
+            event = replace(event, expires_us=min(self.orders.now + publication.left_us, NUMBER_MAX))
             publication = Publication(event, only, publication.flooded, publication.left_us)
         route = self.routes.by_topic.get(event.topic) or self.routes.of(event.topic)
         clients = route.clients_for(attributes_of(event)) if route.picky_clients else route.clients
+        if event.groups_only:
+            clients = ()
         peers: Sequence[BrokerId]
-        if only or publication.flooded:
+        if only or publication.flooded or event.shares:
             peers = self._next_peers(event, peer, only, publication.flooded)
         else:
             peers = route.onward(peer, attributes_of(event) if route.picky_peers else event.attributes)
-        if event.retain:
+        if event.retain and not event.groups_only:
             self._retain(event)
         if not event.reliable:
             if clients or event.shares:
@@ -441,7 +454,7 @@ class Events:
     def _send_fleeting(self, publication: Publication, peers: Sequence[BrokerId]) -> None:
         """An unreliable event is not worth an unbounded queue."""
         for peer in self.neighbours.send_all(peers, publication, self.settings.link_max):
-            self._note_dropped(publication.event, f"unreliable, and the link to {peer} is full")
+            self.note_dropped(publication.event, f"unreliable, and the link to {peer} is full")
 
     def _report(self, peer: BrokerId, origin: BrokerId, epoch: int, seq: int) -> None:
         """Report an event done to where it came from; reports are collected for a moment."""

@@ -8,7 +8,7 @@ have been away for `forget_us`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from latecomer.core.effects import Drop, Put
@@ -20,6 +20,13 @@ from latecomer.core.tree import Tree, name_of, reachable, spanning_tree
 from latecomer.messages.link import LinkState, LinkStates, Neighbour, Summary
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
+
+
+class _Everybody:
+    """Contains every broker."""
+
+    def __contains__(self, broker: object) -> bool:
+        return True
 
 
 @dataclass(slots=True)
@@ -55,6 +62,11 @@ class Membership:
     _flooded_at: Instant = -1 << 62
     _news: dict[BrokerId, tuple[LinkState, BrokerId]] = field(default_factory=dict)
     """Link states to be told on, and who told us; a newer one of the same broker takes the place of the older."""
+
+    @property
+    def known(self) -> Container[BrokerId]:
+        """Brokers that belong to the network, there or away."""
+        return _Everybody() if self.uncharted else self.members
 
     def start(self) -> None:
         """Remember who was there; nobody is, for now."""

@@ -15,6 +15,8 @@ from latecomer.messages.link import (
     Compared,
     Credit,
     Done,
+    Fence,
+    Fenced,
     Hello,
     LinkMessage,
     Lost,
@@ -36,7 +38,21 @@ CONTROL_MAX = 65_536
 VOID = Void()
 REASON_MAX = 300
 """Characters of a reason: it may quote what the peer said."""
-OF_THE_TREE = (Publication, Run, Done, Settled, Lost, Request, Response, ResponseEnd, Credit, Compare, Compared)
+OF_THE_TREE = (
+    Publication,
+    Run,
+    Done,
+    Settled,
+    Lost,
+    Request,
+    Response,
+    ResponseEnd,
+    Credit,
+    Compare,
+    Compared,
+    Fence,
+    Fenced,
+)
 """Frames that mean something only in the tree in which they were sent."""
 SILENCES = 3
 """Heartbeats that may be missed before a connection counts as dead."""

@@ -35,6 +35,8 @@ class Entry:
     """Those of them that this tree reaches; empty: everybody."""
     waiting: list[BrokerId] = field(default_factory=list)
     """Tree neighbours that have not reported it done."""
+    sent: bool = True
+    """Whether anybody may have got it."""
 
 
 @dataclass(slots=True)
@@ -62,6 +64,15 @@ class Outbox:
     def add(self, event: Event, needs: tuple[BrokerId, ...] | None = None) -> None:
         self.entries[event.id.seq] = Entry(event, needs)
         self.queue.append(event.id.seq)
+
+    def add_for(self, event: Event, needs: tuple[BrokerId, ...], reachable: Container[BrokerId]) -> None:
+        """An event for some brokers alone, which nobody has got yet."""
+        only = tuple(broker for broker in needs if broker in reachable)
+        self.entries[event.id.seq] = Entry(event, needs, only, sent=False)
+        if only:
+            self.queue.append(event.id.seq)
+        else:
+            self.parked[event.id.seq] = None
 
     def restart(self, reachable: Container[BrokerId]) -> None:
         """Another tree is ready: queue everything that somebody in it may lack, oldest first."""

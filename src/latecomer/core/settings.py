@@ -50,12 +50,17 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How often a store compares what it has with another store of the same topics."""
     forget_us: int = 3600 * SECOND_US
     """A broker that has been away for this long is forgotten, with what was kept for it."""
+    subscribe_wait: bool = False
+    """Answer SUBSCRIBE only when all brokers of the tree know the subscription. Off: when this broker does, so that
+    messages published elsewhere right after the SUBACK may be missed."""
+    subscribe_wait_max_us: int = 5 * SECOND_US
+    """With `subscribe_wait`: the answer leaves after this time although the network has not confirmed it."""
 
     def check(self) -> None:
         """Raise `SettingsError` naming the key that cannot work."""
         for key in self.__struct_fields__:
             value = getattr(self, key)
-            if isinstance(value, int) and value < 1:
+            if type(value) is int and value < 1:
                 raise SettingsError(f"settings.{key}", f"must be at least 1, not {value}")
         if not self.network:
             raise SettingsError("settings.network", "must not be empty: every broker of a network carries its name")

@@ -30,6 +30,7 @@ TABLES: dict[str, Any] = {
     "held": Event,
     "retained": Event,
     "sharing": Sharing,
+    "share": tuple[str, Filter, int],
     "store": ClassRow,
     "lost": tuple[int, int],
 }

@@ -45,6 +45,10 @@ class Tree:
         assert parent is not None, f"{towards} is not in the tree below the root {at}"
         return parent
 
+    def ways(self, at: BrokerId, towards: Iterable[BrokerId]) -> dict[BrokerId, None]:
+        """The tree neighbours of `at` behind which some brokers sit; those that are not in the tree count for none."""
+        return {self.next_hop(at, broker): None for broker in towards if broker != at and broker in self.parent}
+
     def path(self, a: BrokerId, b: BrokerId) -> list[BrokerId]:
         """The brokers on the way between two of the tree, both included."""
         first, last = [a], [b]

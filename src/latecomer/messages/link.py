@@ -18,7 +18,9 @@ from latecomer.model.filters import Filter
 from latecomer.model.history import Key, Query, Slice
 from latecomer.model.ids import NUMBER_MAX, Name, Number
 
-PROTOCOL = 1
+PROTOCOL = 2
+"""1: until groups of shared subscriptions were told as differences and handed on between brokers. Readers of 1 would
+not know those frames, so a broker needs neighbours of its own protocol or a newer one."""
 FRAME_MAX = 16 * 1024 * 1024
 """Bytes in one frame; larger ones are refused before anything is buffered."""
 ERRAND_MAX = 4 * 1024 * 1024
@@ -26,6 +28,10 @@ ERRAND_MAX = 4 * 1024 * 1024
 Version = str
 """Name of a tree: the digest of the link state it was computed from. Equal names, equal trees."""
 TopicFilter = Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
+GROUPS_MAX = 65_536
+"""Groups of shared subscriptions that have members at one broker."""
+GROUP_NAME_MAX = 1024
+"""Bytes of the name of such a group."""
 Digest = Annotated[int, msgspec.Meta(ge=0)]
 """64 bits."""
 
@@ -118,6 +124,19 @@ class Confirm(msgspec.Struct, frozen=True, tag="confirm", array_like=True):
     number: Number
 
 
+class Fence(msgspec.Struct, frozen=True, tag="fence", array_like=True):
+    """Tell me, by this number, when everybody behind you in this tree knows what I told before this."""
+
+    version: Version
+    number: Number
+
+
+class Fenced(msgspec.Struct, frozen=True, tag="fenced", array_like=True):
+    """Everybody behind the sender knows what it was told before the fence of this number."""
+
+    number: Number
+
+
 class AdvertisementsComplete(msgspec.Struct, frozen=True, tag="advertisements-complete", array_like=True):
     """The sender's advertisements for this tree have all been told."""
 
@@ -167,12 +186,23 @@ class Retained(msgspec.Struct, frozen=True, tag="retained", array_like=True):
 
 
 class Sharing(msgspec.Struct, frozen=True, tag="sharing", array_like=True):
-    """Flooded: the groups of shared subscriptions that have members at one broker, and how many: its last word."""
+    """Flooded: the groups of shared subscriptions that have members at one broker, and how many: its last word. Told
+    whole at the start of a link session and of a broker's life."""
 
     broker: Name
     boot: Number
     number: Number
     entries: tuple[tuple[str, Filter, Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]], ...]
+
+
+class SharingChange(msgspec.Struct, frozen=True, tag="sharing-change", array_like=True):
+    """Flooded: how many members some groups have now at one broker (0: none); the others are as in its word with the
+    number before this one."""
+
+    broker: Name
+    boot: Number
+    number: Number
+    entries: tuple[tuple[str, Filter, Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]], ...]
 
 
 class Run(msgspec.Struct, frozen=True, tag="run", array_like=True):
@@ -348,6 +378,8 @@ SessionFrame = (
     | Advertise
     | Unadvertise
     | Confirm
+    | Fence
+    | Fenced
     | AdvertisementsComplete
     | Complete
     | Publication
@@ -355,6 +387,7 @@ SessionFrame = (
     | RetainedSummary
     | Retained
     | Sharing
+    | SharingChange
     | Run
     | StoreAdvertise
     | StoreWithdraw

@@ -40,7 +40,10 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
     """On the clock of whoever holds the event; 0: never. Brokers tell each other what is left of it."""
     extras: Extras | None = None
     shares: tuple[tuple[str, str, str], ...] = ()
-    """The member broker that the origin chose for each shared subscription: (group, filter, broker)."""
+    """The member broker that the origin chose for each shared subscription: (group, filter, broker). A long group and
+    filter are named by a digest, with an empty group (`core/shares`)."""
+    groups_only: bool = False
+    """A further copy, for these groups alone: whoever subscribed otherwise has the event already."""
 
     @property
     def origin(self) -> BrokerId:

@@ -28,6 +28,8 @@ class Kind(StrEnum):
     DELIVERED = "delivered"
     DROPPED = "dropped"
     PARKED = "parked"
+    HANDED_ON = "handed-on"
+    """A message of a shared subscription goes to another broker: the member that it was for is gone."""
     LINKED = "linked"
     UNLINKED = "unlinked"
     REJECTED = "rejected"

@@ -94,6 +94,8 @@ def session_limits(limits: Limits) -> SessionLimits:
         topic_levels=limits.topic_levels,
         topic_bytes=limits.topic_bytes,
         subscriptions_per_client=limits.subscriptions_per_client,
+        groups_per_client=limits.groups_per_client,
+        group_name_bytes=limits.group_name_bytes,
         recalls_per_client=limits.recalls_per_client,
         wildcards_per_filter=limits.wildcards_per_filter,
         receive_maximum=limits.receive_maximum,

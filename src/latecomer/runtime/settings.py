@@ -195,6 +195,10 @@ class Limits(Section, frozen=True):
     """Bytes of a topic or topic filter."""
     subscriptions_per_client: Count = 1000
     """Subscriptions of one session."""
+    groups_per_client: Amount = 100
+    """Shared subscriptions of one session; 0: none."""
+    group_name_bytes: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 256
+    """Bytes of the name of a shared subscription, the part of `$share/name/filter` between the slashes."""
     recalls_per_client: Count = 16
     """Histories that one session may have under way."""
     wildcards_per_filter: Amount = 8

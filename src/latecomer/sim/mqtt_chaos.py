@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from random import Random
 
+from msgspec.structs import replace
+
 from latecomer.core.session.limits import NEVER_S, SessionLimits
 from latecomer.messages.mqtt import V5, V311, Disconnect, Properties, Reason
 from latecomer.model import topology_generators as generators
 from latecomer.model.filters import parse_filter
 from latecomer.model.ids import BrokerId
+from latecomer.model.topics import topic_matches
 from latecomer.model.topology import Topology
 from latecomer.sim.chaos import JITTERS, LIVENESS_US, SECOND_US, Life, draw_settings
 from latecomer.sim.mqtt_checkers import Ledger, MqttTables, check_session_bounds
@@ -27,6 +30,8 @@ TOPICS = ("a", "a/b", "a/c", "b/x", "b/x/y")
 RETAINED_TOPICS = ("r/1", "r/2", "r/2/x")
 SHARED_TOPICS = ("s/1", "s/2")
 FILTERS = ("a/#", "a/+", "a/b", "a", "b/#", "+/x", "b/+/y", "a/# ? v > 5", "r/#", "r/+", "r/2", "will/#", "will/+/+")
+WORK = "$share/w/s/+"
+"""The group of the workers, which exist in some lives."""
 GROUPS = ("$share/g/s/#", "$share/g/s/1", "$share/h/s/+", "$share/h/s/#")
 
 
@@ -41,8 +46,13 @@ class MqttChaos(ClientFaults):
     def __init__(self, seed: int, transcript: Transcript | None) -> None:
         self.transcript = transcript
         self.random = random = Random(seed)
+        self.more = Random(f"{seed} more")
+        """What was added later is drawn from here, so that the rest of a life stays as it was."""
         topology = _draw_topology(random)
         settings = draw_settings(random, topology)
+        if waits := self.more.random() < 0.3:
+            wait_us = self.more.choice((300_000, 5 * SECOND_US, 60 * SECOND_US))
+            settings = replace(settings, subscribe_wait=True, subscribe_wait_max_us=wait_us)
         jitter_us, jitter_shape = random.choice(JITTERS)
         self.world = World(
             topology,
@@ -56,6 +66,8 @@ class MqttChaos(ClientFaults):
         self.ledger = Ledger(self.world)
         self.clients = MqttClients(self.world, self.ledger, transcript)
         self.ledger.stays.told = self.clients.pipes.told
+        if waits:
+            self.clients.granted = self._granted
         self.tables = MqttTables(self.world, self.clients, self.ledger)
         self.world.observers += [self.ledger, self.clients]
         if transcript is not None:
@@ -64,6 +76,8 @@ class MqttChaos(ClientFaults):
         text = f"{len(self.brokers)} brokers, {len(topology.links)} links, {settings.routing}, mqtt"
         self.life = Life(seed, text)
         self._audits = 0
+        self.workers: list[MqttClient] = []
+        self.work_qos = 1
         self._faults: dict[str, Callable[[], None]] = {
             "cut": self._cut,
             "snip": self._snip,
@@ -90,6 +104,7 @@ class MqttChaos(ClientFaults):
         self.world.start_all()
         for number in range(random.randint(3, 4 + len(self.brokers))):
             self._join(f"c{number}")
+        self.workers = self._hire() if self.more.random() < 0.3 else []
         self._settle()
         for _ in range(random.choice((1, 1, 2, 3))):
             if ledger.violations:
@@ -125,6 +140,38 @@ class MqttChaos(ClientFaults):
         if random.random() < 0.4:
             self.clients.subscribe(client, self._wish(client, random.choice(GROUPS)))
 
+    def _hire(self) -> list[MqttClient]:
+        """A group whose members die with work in their hands, but for one."""
+        self.work_qos = self.more.choice((1, 1, 2))
+        workers = []
+        for number, expiry_s in enumerate((NEVER_S, 0, self.more.choice((0, 1)))):
+            client = MqttClient(f"w{number}", self.more.choice(self.brokers), V5, expiry_s)
+            client.think_us = self.more.choice((0, 2_000, 20_000))
+            self.clients.join(client)
+            self.clients.subscribe(client, Wish(WORK, parse_filter("s/+"), self.work_qos, "w"))
+            workers.append(client)
+        return workers
+
+    def _give_work(self, span: int) -> None:
+        more, world = self.more, self.world
+        for _ in range(more.choice((10, 30))):
+            world.at(world.now + more.randrange(span), self._publish_work)
+        for _ in range(more.choice((1, 3, 6))):
+            world.at(world.now + more.randrange(span), self._drop_work, more.choice(self.workers[1:]))
+
+    def _publish_work(self) -> None:
+        client = self.more.choice(list(self.clients.clients.values()))
+        for _ in range(self.more.choice((1, 3))):
+            client.published += 1
+            token, topic = f"{client.id}:{client.published}", self.more.choice(SHARED_TOPICS)
+            self.clients.publish(client, Publication(token, client.id, client.published, topic, self.work_qos))
+
+    def _drop_work(self, client: MqttClient) -> None:
+        """A worker is gone, and comes back after a while or when everything is healed."""
+        self.clients.leave(client, self.more.choice((None, Disconnect())))
+        if self.more.random() < 0.7:
+            self.world.at(self.world.now + self.more.randrange(2 * SECOND_US), self.clients.come_back, client)
+
     def _wish(self, client: MqttClient, text: str) -> Wish:
         random = self.random
         group, inner = "", text
@@ -152,6 +199,8 @@ class MqttChaos(ClientFaults):
             world.at(world.now + random.randrange(span), self._publish)
         for _ in range(random.choice((0, 4, 12))):
             world.at(world.now + random.randrange(span), self._change_mind)
+        if self.workers:
+            self._give_work(span)
         kinds = random.sample(list(self._faults), random.randint(1, 4))
         for _ in range(random.randint(1, 8)):
             world.at(world.now + random.randrange(span), self._fault, random.choice(kinds))
@@ -229,6 +278,16 @@ class MqttChaos(ClientFaults):
                 expiry_s=1 if not retain and client.version == V5 and random.random() < 0.05 else None,
             )
             self.clients.publish(client, publication)
+
+    def _granted(self, client: MqttClient, wish: Wish) -> None:
+        """The network has confirmed a subscription: what is published elsewhere this moment must come."""
+        self.ledger.granted(client, wish)
+        topics = [topic for topic in TOPICS if topic_matches(wish.filter.topic, topic)]
+        if topics and self.more.random() < 0.7:
+            publisher = self.more.choice(list(self.clients.clients.values()))
+            publisher.published += 1
+            token, topic = f"{publisher.id}:{publisher.published}", self.more.choice(topics)
+            self.clients.publish(publisher, Publication(token, publisher.id, publisher.published, topic, 2, value=9))
 
     def _change_mind(self) -> None:
         random, client = self.random, self._client()

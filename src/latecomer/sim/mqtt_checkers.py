@@ -16,6 +16,7 @@ import msgspec
 
 from latecomer.core.broker import Broker
 from latecomer.core.session.limits import NEVER_S
+from latecomer.core.session.state import Session
 from latecomer.messages.link import LinkMessage
 from latecomer.messages.mqtt import V5, Publish
 from latecomer.model.event import Value
@@ -26,6 +27,7 @@ from latecomer.sim.checkers import Agreement, Promises, Violation
 from latecomer.sim.clients import SimClients
 from latecomer.sim.disk import Disk
 from latecomer.sim.mqtt_clients import MqttClient, MqttClients, Publication, Wish
+from latecomer.sim.mqtt_groups import Group
 from latecomer.sim.mqtt_pipes import Pipe
 from latecomer.sim.mqtt_stays import Stays
 from latecomer.sim.world import World
@@ -49,6 +51,8 @@ class _Receiver:
 
     settled: dict[str, Wish] = field(default_factory=dict)
     """Subscriptions that the whole network has heard of."""
+    since: dict[str, Instant] = field(default_factory=dict)
+    """When it confirmed them, if that was a moment ago; what was sent before may have been too early."""
     ever: dict[tuple[Filter, bool], int] = field(default_factory=dict)
     """Whatever was asked for, alone or with a group, and the highest QoS."""
     copies: Counter[Filter] = field(default_factory=Counter)
@@ -60,18 +64,6 @@ class _Receiver:
     newest: dict[tuple[ClientId, str, int, int], int] = field(default_factory=dict)
     reads_properties: bool = True
     """Without them a deletion does not say whose it is."""
-
-
-@dataclass(slots=True)
-class _Group:
-    """The members of a group and what they got together."""
-
-    members: dict[ClientId, int] = field(default_factory=dict)
-    """Who was ever asked to be one, and the lowest QoS."""
-    settled: bool = False
-    """The whole network knows its members, they outlive everything, and nobody came or went since."""
-    owed: dict[str, Publication] = field(default_factory=dict)
-    got: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -93,7 +85,7 @@ class Ledger:
     retained: dict[str, list[tuple[Instant, str]]] = field(default_factory=dict)
     """By topic, when what was retained, as noted."""
     _receivers: dict[ClientId, _Receiver] = field(default_factory=dict)
-    _groups: dict[GroupKey, _Group] = field(default_factory=dict)
+    _groups: dict[GroupKey, Group] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.stays = Stays(self.violate)
@@ -114,45 +106,76 @@ class Ledger:
         receiver.copies[wish.filter] += 1
         self._unsettle(client, wish)
         if wish.group:
-            group = self._groups.setdefault((wish.group, wish.filter), _Group())
+            group = self._groups.setdefault((wish.group, wish.filter), Group())
             group.members[client.id] = min(wish.qos, group.members.get(client.id, 2))
+            group.most[client.id] = max(wish.qos, group.most.get(client.id, 0))
+            group.unsteady |= client.expiry_s != NEVER_S
+            if not wish.qos:
+                self.excused += len(group.owed)
+                group.owed.clear()
 
     def withdrew(self, client: MqttClient, wish: Wish) -> None:
         self._unsettle(client, wish)
+        group = self._groups.get((wish.group, wish.filter)) if wish.group else None
+        if group is not None:
+            group.anchors.pop(client.id, None)
+            if not group.anchors:
+                self.excused += group.excuse(1)
 
     def _unsettle(self, client: MqttClient, wish: Wish) -> None:
         """From now on nothing is promised by it."""
         receiver = self._of(client.id)
         receiver.settled.pop(wish.text, None)
+        receiver.since.pop(wish.text, None)
         for token, publication in list(receiver.owed.items()):
-            if not _quality(receiver, client.id, publication):
+            if not self._quality(receiver, client.id, publication):
                 del receiver.owed[token]
                 self.excused += 1
         if wish.group and (group := self._groups.get((wish.group, wish.filter))) is not None:
             self._unsettle_group(group)
 
-    def _unsettle_group(self, group: _Group) -> None:
-        """Whoever leaves takes along what waits for it [MQTT-4.8.2-4]."""
+    def _unsettle_group(self, group: Group) -> None:
+        """Whoever leaves takes along what was sent to it with QoS 2 [MQTT-4.8.2-5]."""
         group.settled = False
-        self.excused += len(group.owed)
-        group.owed.clear()
+        self.excused += group.excuse(2)
 
     def settle(self, clients: MqttClients) -> None:
         """The network is quiet and all clients have what they want: from now on it is promised."""
         for group in self._groups.values():
             group.settled = False
+            group.anchors.clear()
         fleeting: dict[GroupKey, None] = {}
         for client in clients.clients.values():
             if client.durable:
                 wishes = {text: wish for text, wish in client.wishes.items() if not wish.group}
                 self._of(client.id).settled = wishes
+                self._of(client.id).since.clear()
             for wish in client.wishes.values():
                 if wish.group:
-                    self._groups[wish.group, wish.filter].settled = True
-                    if client.expiry_s != NEVER_S:
+                    group = self._groups[wish.group, wish.filter]
+                    group.settled = True
+                    if client.expiry_s == NEVER_S:
+                        group.anchors[client.id] = None
+                    else:
                         fleeting[wish.group, wish.filter] = None
         for key in fleeting:
             self._groups[key].settled = False
+
+    def granted(self, client: MqttClient, wish: Wish) -> None:
+        """With `subscribe_wait`: the network has confirmed it, so from now on it is promised."""
+        if client.durable and not wish.group and wish.text in client.wishes and not wish.leaving:
+            receiver = self._of(client.id)
+            receiver.settled[wish.text] = wish
+            receiver.since[wish.text] = self.world.now
+
+    def _quality(self, receiver: _Receiver, client: ClientId, publication: Publication) -> int:
+        """The QoS that a client was promised a publication with; 0: none."""
+        granted, sent_at = 0, self.sent_at[publication.token]
+        for text, wish in receiver.settled.items():
+            own = wish.no_local and publication.publisher == client
+            if not own and receiver.since.get(text, 0) <= sent_at and _matches(wish.filter, publication):
+                granted = max(granted, wish.qos)
+        return min(granted, publication.qos)
 
     # -- witness: publications -----------------------------------------------------------------------------------------
 
@@ -171,12 +194,14 @@ class Ledger:
         for name, receiver in self._receivers.items():
             if token in receiver.got or (publication.deletes and not receiver.reads_properties):
                 continue
-            if _quality(receiver, name, publication) and not self._was_dropped((name,), publication):
+            if self._quality(receiver, name, publication) and not self._was_dropped((name,), publication):
                 receiver.owed[token] = publication
         if publication.topic.startswith(SHARED):
             for (_, filter), group in self._groups.items():
-                promised = group.settled and min(group.members.values()) and token not in group.got
-                if promised and _matches(filter, publication) and not self._was_dropped(group.members, publication):
+                if token in group.got or not _matches(filter, publication):
+                    continue
+                promised = group.settled if group.quality(publication) == 2 else group.anchors
+                if promised and group.quality(publication) and not self._was_dropped(group.members, publication):
                     group.owed[token] = publication
 
     def _was_dropped(self, clients: Iterable[ClientId], publication: Publication) -> bool:
@@ -198,7 +223,7 @@ class Ledger:
         if not asked:
             self.violate("unasked", f"{client.id} got {token} on {packet.topic!r} and never asked for it")
             return
-        least = 0 if publication.retain else _quality(receiver, client.id, publication)
+        least = 0 if publication.retain else self._quality(receiver, client.id, publication)
         if not least <= packet.qos <= min(max(asked), publication.qos):
             self.violate("quality", f"{client.id} got {token} with QoS {packet.qos}")
         self._check_repetition(client, receiver, packet, publication)
@@ -222,30 +247,40 @@ class Ledger:
             if receiver.got_once[token] > allowed:
                 self.violate("twice", f"{client.id} got {token} on {packet.topic!r} twice with QoS 2")
         elif packet.qos == 1 and publication.qos == 2 and token in receiver.got and allowed == 1 and not packet.dup:
-            self.violate("dup", f"{client.id} got {token} again, not marked as a duplicate")
+            self._check_dup(client, publication)
+
+    def _check_dup(self, client: MqttClient, publication: Publication) -> None:
+        if not self._handed_on(client, publication):
+            self.violate("dup", f"{client.id} got {publication.token} again, not marked as a duplicate")
+
+    def _handed_on(self, client: MqttClient, publication: Publication) -> bool:
+        """Whether a publication may come from a member of a group whose session ended."""
+        groups = (group for (_, filter), group in self._groups.items() if _matches(filter, publication))
+        return any(group.unsteady for group in groups if client.id in group.members)
 
     def _check_order(self, client: MqttClient, receiver: _Receiver, packet: Publish, publication: Publication) -> None:
         """[MQTT-4.6.0-6] Order is promised per publisher, topic and QoS; what is handed out because it is retained may
         come before what it followed. What was published again (QoS 1) may come late where the first copy was dropped,
-        came before the subscription, or went to another member of the group."""
+        came before the subscription, or went to another member of the group. What is handed on in a group is late."""
         token, source = publication.token, (publication.publisher, publication.topic, publication.qos, packet.qos)
         if token in receiver.got or packet.retain or (publication.qos == 1 and publication.topic.startswith(SHARED)):
             return
         excused = publication.qos == 1 and (
-            not _quality(receiver, client.id, publication) or self._was_dropped((client.id,), publication)
+            not self._quality(receiver, client.id, publication) or self._was_dropped((client.id,), publication)
         )
+        excused |= self._handed_on(client, publication)
         if receiver.newest.get(source, 0) > publication.seq and not excused:
             self.violate("order", f"{client.id} got {token} on {packet.topic!r} after {receiver.newest[source]}")
         receiver.newest[source] = max(publication.seq, receiver.newest.get(source, 0))
 
-    def _check_group(self, group: _Group, client: MqttClient, packet: Publish, publication: Publication) -> None:
+    def _check_group(self, group: Group, client: MqttClient, packet: Publish, publication: Publication) -> None:
         token = publication.token
         if packet.qos == 2:
-            group.got[token] += 1
-            if group.got[token] > 1:
+            group.got_once[token] += 1
+            # With QoS 1 a member may have got it, not acknowledged it, and be gone.
+            if group.got_once[token] > 1 or (token in group.got and not group.unsteady):
                 self.violate("shared", f"{client.id} got {token}, which another member of its group has")
-        else:
-            group.got[token] = 1
+        group.got[token] = 1
         group.owed.pop(token, None)
 
     # -- witness: sessions ---------------------------------------------------------------------------------------------
@@ -254,6 +289,9 @@ class Ledger:
         self.stays.welcomed(pipe, present)
         if present:
             return
+        for group in self._groups.values():
+            if client.id in group.members:
+                self._unsettle_group(group)
         receiver = self._of(client.id)
         self.excused += len(receiver.owed)
         receiver.owed.clear()
@@ -337,15 +375,6 @@ class Ledger:
             self.violate("retained", f"{auditor.broker} gave {got} of {kept} to {auditor.id}")
 
 
-def _quality(receiver: _Receiver, client: ClientId, publication: Publication) -> int:
-    """The QoS that a client was promised a publication with; 0: none."""
-    granted = 0
-    for wish in receiver.settled.values():
-        if not (wish.no_local and publication.publisher == client) and _matches(wish.filter, publication):
-            granted = max(granted, wish.qos)
-    return min(granted, publication.qos)
-
-
 def _matches(filter: Filter, publication: Publication) -> bool:
     attributes: dict[str, Value] = {"t": publication.token}
     if not publication.deletes:
@@ -404,9 +433,10 @@ class MqttTables(Agreement):
         for id, core in self._cores().items():
             tables = self.world.nodes[id].disk.tables
             sessions = [session for session in core.sessions.by_client.values() if session.durable]
+            queues = {s.client: _stored(s) for s in core.sessions.by_client.values()}
             expected: dict[str, Mapping[str, list[int] | list[str]]] = {
                 "subscriptions": {s.client: sorted(s.subscriptions) for s in sessions if s.subscriptions},
-                "queue": {s.client: sorted(s.queue) for s in sessions if s.queue},
+                "queue": {client: numbers for client, numbers in queues.items() if numbers},
                 "incoming": {s.client: sorted(s.incoming) for s in sessions if s.incoming},
                 "retained": {"": sorted((*core.retained.events, *core.retained.deleted))},
             }
@@ -417,6 +447,11 @@ class MqttTables(Agreement):
             lasting = sorted(s.client for s in core.sessions.by_client.values() if s.durable or s.will is not None)
             if sorted(map(str, tables.get("session", {}).get("", {}))) != lasting:
                 self._ledger.violate("disk", f"{id} has other sessions on disk than {lasting}")
+
+
+def _stored(session: Session) -> list[int]:
+    """The deliveries of a session that must stand on disk."""
+    return sorted(number for number, parcel in session.queue.items() if session.stores(parcel))
 
 
 def check_session_bounds(world: World, ledger: Ledger) -> None:

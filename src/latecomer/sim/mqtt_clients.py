@@ -176,6 +176,8 @@ class MqttClients:
         self.pipes = Pipes(world, self, transcript)
         self.clients: dict[ClientId, MqttClient] = {}
         self.refusals = 0
+        self.granted: Callable[[MqttClient, Wish], None] = lambda client, wish: None
+        """Called when a SUBACK grants something, and says nothing besides."""
         self.resent: Counter[str] = Counter()
         """How often a publication was sent again."""
         self._on_packet: dict[type, Callable[[MqttClient, Any], None]] = {
@@ -427,6 +429,8 @@ class MqttClients:
                 self.witness.violate("refused", f"{client.id} may not have {text}: {packet.properties.reason_string}")
             elif wish is not None and text not in (other for texts in client.asked.values() for other in texts):
                 wish.granted = True
+                if client.version == V5 and packet.properties.reason_string is None:
+                    self.granted(client, wish)
 
     def _unsuback(self, client: MqttClient, packet: Unsuback) -> None:
         for text in client.asked.pop(packet.packet_id):

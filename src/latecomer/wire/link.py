@@ -24,6 +24,8 @@ import msgspec
 from latecomer.messages.link import (
     ERRAND_MAX,
     FRAME_MAX,
+    GROUP_NAME_MAX,
+    GROUPS_MAX,
     Advertise,
     Compare,
     Compared,
@@ -37,6 +39,7 @@ from latecomer.messages.link import (
     ResponseEnd,
     Retained,
     Sharing,
+    SharingChange,
     StoreAdvertise,
     StoreWithdraw,
     Subscribe,
@@ -56,6 +59,8 @@ PATH_MAX = 64
 TOPICS_MAX = 10_000
 """Topic classes of one store."""
 SLICES_MAX = 100_000
+SHARES_MAX = 524_288
+"""Characters of the choices that one event carries; a broker writes far fewer (`core/shares`)."""
 PROBLEM_MAX = 300
 """Characters: a problem is one sentence."""
 
@@ -168,6 +173,8 @@ def _check_topic(topic: str) -> None:
 
 def _check_publication(message: Publication) -> None:
     _check_topic(message.event.topic)
+    if message.event.shares and sum(len(part) for choice in message.event.shares for part in choice) > SHARES_MAX:
+        raise ProtocolError(f"an event names its groups with at most {SHARES_MAX} characters")
 
 
 def _check_told(message: Subscribe | Unsubscribe | Advertise | Unadvertise) -> None:
@@ -193,7 +200,12 @@ def _check_retained(message: Retained) -> None:
         _check_topic(event.topic)
 
 
-def _check_sharing(message: Sharing) -> None:
+def _check_sharing(message: Sharing | SharingChange) -> None:
+    if len(message.entries) > 2 * GROUPS_MAX:  # a change may name all that are gone and as many new ones
+        raise ProtocolError(f"a broker tells of at most {2 * GROUPS_MAX} groups at once, not {len(message.entries)}")
+    for group, _, _ in message.entries:
+        if not 0 < len(group.encode()) <= GROUP_NAME_MAX or "/" in group or "+" in group or "#" in group:
+            raise ProtocolError(f"a group has a name of 1 to {GROUP_NAME_MAX} bytes without '/', '+' and '#'")
     _check_filters(tuple(filter for _, filter, _ in message.entries))
 
 
@@ -287,6 +299,7 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     Publication: _check_publication,
     Retained: _check_retained,
     Sharing: _check_sharing,
+    SharingChange: _check_sharing,
     StoreAdvertise: _check_store_advertise,
     StoreWithdraw: _check_store_withdraw,
     Request: _check_request,

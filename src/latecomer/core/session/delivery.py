@@ -26,6 +26,7 @@ from latecomer.core.session.state import (
     Parcel,
     Session,
     SessionRow,
+    Share,
     Stage,
     Subscription,
     Turn,
@@ -112,13 +113,26 @@ class Deliveries:
             return None
         return _grade(session, event.topic, attributes_of(event) if session.picky else {}, echo=True)
 
-    def give_shared(self, session: Session, event: Event, subscription: Subscription, hops: int) -> None:
-        """An event for this session as a member of a group."""
-        if not self.access.may_receive(session.user, session.client, event.topic):
-            return
+    def give_shared(
+        self, session: Session, event: Event, subscription: Subscription, hops: int, *, outlives: bool
+    ) -> None:
+        """An event for this session as a member of a group; `outlives`: the group has members that would be there after
+        a crash of this broker. With QoS 2 nobody else may get it then, as it may have been sent [MQTT-4.8.2-5]."""
         ids = (subscription.id,) if subscription.id else ()
-        grade = Grade(subscription.qos, ids, subscription.retain_as_published)
-        self.give(session, event, grade, event.retain and subscription.retain_as_published, hops)
+        qos = min(event.qos, subscription.qos) if event.reliable else 0
+        share = Share(subscription.group, subscription.filter, qos == 1 and (outlives or session.durable))
+        retain = event.retain and subscription.retain_as_published
+        self.hand(session, Parcel(event, qos, retain, ids, share=share), hops)
+
+    def unfinished(self, session: Session) -> list[tuple[Event, Share]]:
+        """What other members of its groups get when a session ends: QoS 1 that was not acknowledged, and QoS 2 that was
+        not sent [MQTT-4.8.2-5]."""
+        waiting = {number: None for number in session.backlog if number > session.recovered}
+        return [
+            (parcel.event, parcel.share)
+            for number, parcel in session.queue.items()
+            if parcel is not None and parcel.share is not None and (parcel.qos == 1 or number in waiting)
+        ]
 
     def give(self, session: Session, event: Event, grade: Grade, retain: bool, hops: int) -> None:
         """Hand an event over, or keep it for the client."""
@@ -142,7 +156,7 @@ class Deliveries:
         session.number += 1
         session.queue[session.number] = parcel
         session.queue_bytes += parcel.size
-        if session.durable:
+        if session.stores(parcel):
             self.orders.writes.append(Put("queue", session.client, session.number, parcel))
         self._note(session, parcel, hops)
         session.backlog.append(session.number)
@@ -351,7 +365,7 @@ class Deliveries:
         parcel = session.queue.pop(number)
         if parcel is not None:
             session.queue_bytes -= parcel.size
-        if session.durable:
+        if session.stores(parcel):
             self.orders.writes.append(Drop("queue", session.client, number))
 
 

@@ -17,6 +17,10 @@ class SessionLimits(msgspec.Struct, frozen=True):
     topic_levels: int = 128
     topic_bytes: int = 1024
     subscriptions_per_client: int = 1000
+    groups_per_client: int = 100
+    """Shared subscriptions among them."""
+    group_name_bytes: int = 256
+    """Of the name of a shared subscription."""
     recalls_per_client: int = 16
     """Histories that one client may have under way."""
     wildcards_per_filter: int = 8

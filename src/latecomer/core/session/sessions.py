@@ -9,7 +9,7 @@ if it is this broker that died.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -18,15 +18,16 @@ import msgspec
 
 from latecomer.core.clients import Clients, Disk
 from latecomer.core.effects import Drop, Put
+from latecomer.core.handing_on import hand_on
 from latecomer.core.inputs import MqttConnected, MqttFailed, MqttLost, MqttReceived, RulesChanged
 from latecomer.core.orders import Orders
 from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.limits import NEVER_S, Access, SessionLimits
 from latecomer.core.session.publishing import Publishing
 from latecomer.core.session.recall import Recalls
-from latecomer.core.session.state import PACKET_IDS, Refusal, Session, SessionRow, Subscription
+from latecomer.core.session.state import PACKET_IDS, Parcel, Refusal, Session, SessionRow, Subscription
 from latecomer.core.session.subscribing import Subscribing
-from latecomer.core.shares import Shares
+from latecomer.core.shares import GroupName, Shares
 from latecomer.messages.mqtt import (
     V5,
     Auth,
@@ -148,6 +149,7 @@ class Sessions:
             if self.by_client.get(session.client) is session and not session.connection:
                 self._keep_time(session)
         self.subscribing.woken()
+        self.subscribing.subacks.woken()
         self.recalls.woken()
 
     def _keep_time(self, session: Session) -> None:
@@ -160,7 +162,8 @@ class Sessions:
 
     def due(self) -> Instant | None:
         timer = self.timers[0][0] if self.timers else None
-        dues = [due for due in (timer, self.subscribing.due, self.recalls.due()) if due is not None]
+        found = (timer, self.subscribing.due, self.subscribing.subacks.due(), self.recalls.due())
+        dues = [due for due in found if due is not None]
         return min(dues) if dues else None
 
     def recover(self, disk: Disk) -> None:
@@ -175,7 +178,7 @@ class Sessions:
             self._enter(session)
             for subscription in subscriptions.get(session.client, {}).values():
                 assert isinstance(subscription, Subscription)
-                self.subscribing.enter(session, subscription, stored=False)
+                self.subscribing.recover(session, subscription)
             self.deliveries.recover(session, queues.get(session.client, {}), row)
             if not row.away_since_us:
                 self._store(session)  # another crash must not give it, or its will, more time
@@ -183,6 +186,7 @@ class Sessions:
             self.recalls.recover(session, recalls.get(session.client, {}), held.get(session.client, {}))
             if not self.access.open_to_all:
                 self.subscribing.recheck(session)  # the rules may be others than before
+        self._hand_on_orphans(queues)
         for session in list(self.by_client.values()):  # all subscriptions are there now: wills may be published
             self._wait(session, session.away_since)
 
@@ -260,8 +264,9 @@ class Sessions:
         packet, limits = fact.packet, self.limits
         properties = packet.properties
         wanted_s, keep_alive_s = self._terms(packet)
-        if session.durable and not wanted_s:
-            self._erase(session)  # it ends with this connection, or with this process
+        if session.durable and not wanted_s:  # it ends with this connection, or with this process
+            self._erase_queue(session, but_shares=True)
+            self._erase(session)
         session.version = packet.version
         session.expiry_s = wanted_s
         session.keep_alive_s = keep_alive_s
@@ -401,8 +406,10 @@ class Sessions:
         if session.will is not None:
             self.publishing.publish_will(session, session.will)
         self.recalls.end(session)
+        unfinished = self.deliveries.unfinished(session)
         for subscription in list(session.subscriptions.values()):
             self.subscribing.leave(session, subscription)
+        self._erase_queue(session)
         if session.stored:
             self._erase(session)
         session.will = None
@@ -415,6 +422,8 @@ class Sessions:
             del self.per_user[session.user]
         if why:
             self.orders.note(Kind.DISCONNECTED, client=session.client, detail=f"session ended: {why}")
+        for event, share in unfinished:
+            hand_on(self.publishing.events, event, [(share.group, str(share.filter))])
 
     # -- keeping -----------------------------------------------------------------------------------------------------
 
@@ -437,22 +446,51 @@ class Sessions:
         writes.append(Drop("session", "", client))
         if session.durable:
             writes += [Drop("subscriptions", client, text) for text in session.subscriptions]
-            writes += [Drop("queue", client, number) for number in session.queue]
             writes += [Drop("incoming", client, id) for id in session.incoming]
             self.recalls.erase(session)
+
+    def _erase_queue(self, session: Session, *, but_shares: bool = False) -> None:
+        """Leave no deliveries on disk, or only those that other members of a group are owed if the broker dies."""
+        for number, parcel in session.queue.items():
+            keeps = but_shares and parcel is not None and parcel.share is not None and parcel.share.stored
+            if session.stores(parcel) and not keeps:
+                self.orders.writes.append(Drop("queue", session.client, number))
 
     # -- shared subscriptions ----------------------------------------------------------------------------------------
 
     def _deliver_shared(self, event: Event, hops: int) -> None:
         """To one member of each group: whoever is connected and can take more, in turn; else whoever is connected; else
-        whoever comes back."""
-        for (name, filter), group in self.shares.mine(event.shares):
+        whoever comes back. A group without members here has them elsewhere, if anywhere."""
+        gone: list[GroupName] = []
+        for name, key, group in self.shares.mine(event.shares):
+            if key is None or group is None:
+                gone.append(name)
+                continue
             members = [self.by_client[client] for client in group.rotate()]
-            session = min(members, key=_reluctance)
+            may = self.access.may_receive
+            allowed = [member for member in members if may(member.user, member.client, event.topic)]
+            if not allowed:
+                continue
+            session = min(allowed, key=_reluctance)
+            outlives = any(member.durable for member in members) or self.shares.elsewhere(key)
             for subscription in session.subscriptions.values():
-                if subscription.group == name and subscription.filter == filter:
-                    self.deliveries.give_shared(session, event, subscription, hops)
+                if (subscription.group, subscription.filter) == key:
+                    self.deliveries.give_shared(session, event, subscription, hops, outlives=outlives)
                     break
+        if gone and event.reliable:
+            hand_on(self.publishing.events, event, gone)
+
+    def _hand_on_orphans(self, queues: Mapping[str, Mapping[int | str, object]]) -> None:
+        """Deliveries to members of groups whose sessions died with this broker's last life go to other members."""
+        for client, queue in queues.items():
+            if client in self.by_client:
+                continue
+            for number in sorted(queue, key=int):
+                parcel = queue[number]
+                self.orders.writes.append(Drop("queue", client, number))
+                if isinstance(parcel, Parcel) and parcel.share is not None and parcel.share.stored:
+                    name = (parcel.share.group, str(parcel.share.filter))
+                    hand_on(self.publishing.events, parcel.event, [name])
 
 
 def _reluctance(session: Session) -> int:

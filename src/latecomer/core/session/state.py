@@ -46,6 +46,15 @@ class Subscription(msgspec.Struct, frozen=True, array_like=True):
     """Subscription identifier; 0: none."""
 
 
+class Share(msgspec.Struct, frozen=True, array_like=True):
+    """The group of a shared subscription that a delivery is for."""
+
+    group: str
+    filter: Filter
+    stored: bool
+    """Whether it stands on disk although the session may not: if the broker dies, others of the group are owed it."""
+
+
 class Parcel(msgspec.Struct, frozen=True, array_like=True):
     """An event as it is owed to one client."""
 
@@ -55,6 +64,8 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True):
     ids: tuple[int, ...] = ()
     past: bool = False
     """Whether it comes from history: then the client is told when it was published, and which event it is."""
+    share: Share | None = None
+    """Set if the client gets it as a member of a group: another member gets it if this session ends before."""
 
     @property
     def size(self) -> int:
@@ -181,6 +192,8 @@ class Session:
     """Topics whose retained message is still to be handed over, by subscription."""
     no_local: int = 0
     """Subscriptions that do not want the client's own publications."""
+    shared: int = 0
+    """Subscriptions that are shared."""
     wishes: dict[Filter, dict[str, Subscription]] = field(default_factory=dict)
     """Subscriptions that are not shared, by what they ask for, and an index of that."""
     index: FilterIndex = field(default_factory=FilterIndex)
@@ -192,6 +205,10 @@ class Session:
     def durable(self) -> bool:
         """Whether the session outlives its connection, and so this process."""
         return self.expiry_s > 0
+
+    def stores(self, parcel: Parcel | None) -> bool:
+        """Whether a delivery stands on disk."""
+        return self.durable or (parcel is not None and parcel.share is not None and parcel.share.stored)
 
     def row(self) -> SessionRow:
         return SessionRow(self.user, self.version, self.expiry_s, self.away_since, self.will, self.sent, self.quota)
@@ -205,6 +222,7 @@ class Session:
         self._options_changed()
         self.no_local += subscription.no_local
         if subscription.group:
+            self.shared += 1
             return
         filter = subscription.filter
         self.picky += filter.where is not None
@@ -219,6 +237,7 @@ class Session:
         self._options_changed()
         self.no_local -= subscription.no_local
         if subscription.group:
+            self.shared -= 1
             return
         filter = subscription.filter
         self.picky -= filter.where is not None

@@ -24,6 +24,7 @@ from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.limits import Access, SessionLimits
 from latecomer.core.session.recall import Recalls
 from latecomer.core.session.state import HISTORY_END, Grade, Refusal, Session, Subscription
+from latecomer.core.session.subacks import Subacks
 from latecomer.core.shares import Shares
 from latecomer.messages.mqtt import (
     NONE,
@@ -74,6 +75,7 @@ class Subscribing:
     retained: RetainedMessages
     deliveries: Deliveries
     recalls: Recalls
+    subacks: Subacks
     lagging: dict[ClientId, Session] = field(default_factory=dict)
     """Those who have not got all that was retained for them."""
     due: Instant | None = None
@@ -116,7 +118,7 @@ class Subscribing:
             detail = f"{reason.name.lower()}: {len(texts)} of {len(packet.requests)} subscriptions"
             self.orders.note(Kind.REFUSED, client=session.client, filter=texts[0], count=len(texts), detail=detail)
         properties = Properties(reason_string="; ".join(problems)[:1024]) if problems and session.explains else NONE
-        self.orders.transmit(session.connection, Suback(packet.packet_id, tuple(reasons), properties))
+        self.subacks.send(session, Suback(packet.packet_id, tuple(reasons), properties), granted=bool(asked))
         for text, options in asked.items():
             if options is None:
                 self.recalls.cancel(session, text)
@@ -189,6 +191,9 @@ class Subscribing:
         options = _options(properties) if session.version == V5 else None
         if _begins(text, SHARE):
             group, text = self._group(request)
+            name_max = min(self.limits.group_name_bytes, self.limits.topic_bytes)
+            if len(group.encode()) > name_max:
+                raise Refusal(Reason.TOPIC_FILTER_INVALID, f"the name of a group has at most {name_max} bytes here")
             if options is not None:
                 problem = (
                     "a shared subscription has no history: subscribe without $share, or without since, until, last"
@@ -263,6 +268,14 @@ class Subscribing:
             raise Refusal(
                 Reason.QUOTA_EXCEEDED, f"a client has at most {self.limits.subscriptions_per_client} subscriptions"
             )
+        if not subscription.group:
+            return
+        if subscription.text not in session.subscriptions and session.shared >= self.limits.groups_per_client:
+            problem = f"a client has at most {self.limits.groups_per_client} shared subscriptions"
+            raise Refusal(Reason.QUOTA_EXCEEDED, problem)
+        problem = self.shares.problem((subscription.group, subscription.filter)) or ""
+        if problem:
+            raise Refusal(Reason.QUOTA_EXCEEDED, problem)
 
     def _permit_recall(
         self, session: Session, subscription: Subscription, options: Options | None, asked: Mapping[str, Options | None]
@@ -302,6 +315,16 @@ class Subscribing:
         else:
             clients.subscribers.setdefault(filter, {})[session.client] = None
         clients.interested(filter)
+
+    def recover(self, session: Session, subscription: Subscription) -> None:
+        """Find a subscription on disk. An older release may have granted a group that nobody can be told of."""
+        problem = self.shares.problem((subscription.group, subscription.filter)) if subscription.group else None
+        if problem is None:
+            self.enter(session, subscription, stored=False)
+            return
+        self.orders.writes.append(Drop("subscriptions", session.client, subscription.text))
+        detail = f"quota_exceeded: {problem}"
+        self.orders.note(Kind.REFUSED, client=session.client, filter=subscription.text[:1024], detail=detail)
 
     def leave(self, session: Session, subscription: Subscription) -> None:
         """Remove a subscription."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from latecomer.cli.as_json import print_json
 from latecomer.cli.doors import NETWORK_FILE
 from latecomer.cli.log_options import ClassesFile, Depth, Since, Until, classes_of, window_of
 from latecomer.cli.plan_files import read_network_words
@@ -67,7 +66,7 @@ def analyze(
         with opened(master, memory, conf) as spark:
             done = work(spark, log, out, wish, tell=tell)
     if json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(done)).decode() + "\n")
+        print_json(done)
         return
     from latecomer.cli.analyze_tables import print_analysis
 

@@ -27,6 +27,7 @@ from latecomer.cli.apply_work import (
     survey,
     unplanned,
 )
+from latecomer.cli.as_json import print_json
 from latecomer.cli.live_network import KEY, Live, read_live
 from latecomer.cli.plan_files import read_text, write_text
 from latecomer.model.applied import Applied, plan_id, read_record, write_record
@@ -87,7 +88,7 @@ def apply(
     if steps and not yes:
         console.print("Nothing was changed. Add --yes to do this.")
         if json:
-            typer.echo(msgspec.json.format(msgspec.json.encode({"steps": steps})).decode())
+            print_json({"steps": steps})
         return
     with _progress() as tell:
         work = Work(live, wanted, plan_id(wanted), parallel, patience_s, tell)

@@ -34,13 +34,13 @@ def analyze(
     since: Since = "",
     until: Until = "",
     period: Annotated[
-        str, typer.Option(metavar="TIME", help="What rates are counted per, as 10s or 1h.", show_default="by length")
+        str, typer.Option(metavar="TIME", help="Length of a period, as 10s or 1h.", show_default="by length")
     ] = "",
     network: Annotated[
         str | None,
         typer.Option(metavar="URL|DIR|FILE", help="The network of the log: records of other brokers are not used."),
     ] = None,
-    token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="What opens the network's address.")] = None,
+    token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="File with the admin token.")] = None,
     max_bad: Annotated[
         float, typer.Option(metavar="SHARE", help="Stop if more of the rows or segments cannot be used.")
     ] = 0.05,

@@ -29,11 +29,11 @@ from latecomer.cli.apply_work import (
 )
 from latecomer.cli.as_json import print_json
 from latecomer.cli.live_network import KEY, Live, read_live
-from latecomer.cli.plan_files import read_text, write_text
+from latecomer.cli.plan_files import read_plan_file, read_text, write_text
 from latecomer.model.applied import Applied, plan_id, read_record, write_record
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.ids import BrokerId
-from latecomer.model.plan import Plan, read_plan
+from latecomer.model.plan import Plan
 from latecomer.runtime.amounts import duration_us, show_size
 from latecomer.sim.transcript import plain
 
@@ -42,7 +42,7 @@ PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="As 'latecom
 Network = Annotated[str, typer.Option(metavar="URL|DIR", help=NETWORK_HELP)]
 TokenFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="What opens the address.", show_default="admin-token in latecomer-data"),
+    typer.Option(metavar="FILE", help="File with the admin token.", show_default="admin-token in latecomer-data"),
 ]
 
 
@@ -70,7 +70,7 @@ def apply(
     ] = False,
 ) -> None:
     """Bring a running network to a plan: fill stores, let them answer, and only then withdraw the old ones."""
-    wanted = read_plan(read_text(plan, "PLAN"), str(plan))
+    wanted = read_plan_file(plan, "PLAN")
     patience_s = _seconds(patience)
     live = read_live(network, token_file)
     if not live.running:

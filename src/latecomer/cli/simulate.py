@@ -83,6 +83,8 @@ def show(result: Result, json: bool, replay: str) -> None:
         print_summary(console, result)
         print_retrieved(console, result.retrieved)
         print_violations(console, result)
+        if result.good and not result.interrupted:
+            console.print("All promises kept.", style="bold", highlight=False)
     if result.interrupted:
         raise KeyboardInterrupt
     if not result.good:

@@ -77,8 +77,9 @@ def line(found: Glance, before: Glance | None = None) -> str:
     segments = total.segments - (0 if old is None else old.segments)
     rows = total.rows - (0 if old is None else old.rows)
     requests = total.requests - (0 if old is None else old.requests)
+    named = f"batch {total.id}:" if total.id >= 0 else "nothing new:"
     parts = [
-        f"batch {total.id}: {segments:,} segments, {rows:,} rows, {requests:,} requests",
+        f"{named} {segments:,} segments, {rows:,} rows, {requests:,} requests",
         f"in all {total.rows:,} rows, {total.requests:,} requests",
         closed(found),
         *bad(found),

@@ -101,7 +101,7 @@ def apply(desk: Desk) -> None:
     desk.result("latecomer.cli.apply._remarks", ())
     desk.result("latecomer.cli.apply.check_room", None)
     desk.result("latecomer.cli.apply.steps_to", [example(Step)])
-    desk.result("latecomer.cli.apply._carry_out", example(Applied))
+    desk.result("latecomer.cli.apply.carry_out", example(Applied))
     file = str(desk.file("plan.json", write_plan(PLAN)))
     assert "steps" in desk.printed("apply", file)
     assert is_like(Applied, desk.printed("apply", file, "--yes"))

@@ -92,7 +92,7 @@ def apply(
         return
     with _progress() as tell:
         work = Work(live, wanted, plan_id(wanted), parallel, patience_s, tell)
-        applied = _carry_out(plan, work, steps, found)
+        applied = carry_out(plan, work, steps, found)
     if json:
         typer.echo(write_record(applied), nl=False)
     else:
@@ -147,7 +147,7 @@ def show(console: Console, steps: Sequence[Step]) -> None:
     console.print(table)
 
 
-def _carry_out(plan: Path, work: Work, steps: Sequence[Step], found: Survey) -> Applied:
+def carry_out(plan: Path, work: Work, steps: Sequence[Step], found: Survey) -> Applied:
     """Take the steps. What was there before is written down first, what was done at the end, whichever end that is."""
     applied = _begun(plan, work, steps, found)
     if applied.ended_us and not steps:

@@ -8,7 +8,7 @@ from typing import Any
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 PANELS = {
-    "Start here": ("demo",),
+    "Start here": ("demo", "traffic"),
     "Brokers and clients": ("broker", "up", "pub", "sub", "history", "stores", "store", "user"),
     "Plans from the event log": ("analyze", "plan", "replan", "apply", "verify", "watch"),
     "Check-ins and movement": ("checkins", "synth", "movement"),
@@ -19,6 +19,7 @@ PANELS = {
 EXAMPLES = {
     "broker": "latecomer broker --port 1883 --store 'sensors/#' --keep 7d",
     "demo": "latecomer demo --keep demo",
+    "traffic": "latecomer traffic --network latecomer-data --requests 600",
     "pub": """latecomer pub cars/7 '{"brand": "IBM", "price": 1500}' --qos 1""",
     "sub": """latecomer sub 'cars/#' --where 'brand = "IBM" and price <= 1600' --since -15m""",
     "history": "latecomer history 'sensors/+/temp' --since -1h --where 'value > 30' --format csv --out temp.csv",
@@ -38,7 +39,7 @@ EXAMPLES = {
     "verify": "latecomer verify plan.json --log latecomer-data",
     "watch": "latecomer watch latecomer-data --state watched --plan plan.json",
     "story": "latecomer story",
-    "checkins": "latecomer checkins made/checkins --friends made/friends --out tables --plot figure.svg",
+    "checkins": "latecomer checkins made/latest/checkins --friends made/latest/friends --out tables --plot figure.svg",
     "synth": "latecomer synth --users 1000 --months 6 --out made",
     "movement": "latecomer movement examples/stays.csv --test-weeks 1 --model movement.bin",
     "simulate": "latecomer simulate scenarios/flaky_ring.toml --story",

@@ -50,7 +50,7 @@ VERBS: list[tuple[str, Verb]] = [
         Later(
             "latecomer.cli.demo",
             "demo",
-            "A live network: traffic, its log on Spark, a plan, the plan applied, and what that brought.",
+            "Try everything in a minute: a network, traffic, its log on Spark, a plan, and what applying it brought.",
         ),
     ),
     ("broker", Later("latecomer.cli.broker", "broker", "Start a broker that any MQTT client can use.")),
@@ -74,6 +74,14 @@ VERBS: list[tuple[str, Verb]] = [
     ),
     ("store", Later("latecomer.cli.store", "store", "Check the files of a store, or say what is in them.")),
     ("up", Later("latecomer.cli.up", "up", "Start a network of brokers here, and keep it running until Ctrl-C.")),
+    (
+        "traffic",
+        Later(
+            "latecomer.cli.traffic",
+            "traffic",
+            "Make traffic to try things with: districts of a city publish, and latecomers ask for their past.",
+        ),
+    ),
     ("user", Later("latecomer.cli.user", "user", "Add, remove and list the users of a broker.")),
     (
         "analyze",

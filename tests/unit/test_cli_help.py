@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import typer.main
 
+from latecomer.cli.analyze_tables import rate
 from latecomer.cli.help import EXAMPLES, PANELS
 from latecomer.cli.main import VERBS, application, run
 
@@ -95,3 +96,11 @@ def test_a_shell_completes_verbs_and_their_options(line: str, found: str) -> Non
     script = Path(sys.executable).with_name("latecomer")
     done = subprocess.run([script], env=os.environ | asked, capture_output=True, text=True, check=True)
     assert found in done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.0, "0"), (0.000_02, "0.000020"), (1.379, "1.379"), (913.25, "913.2"), (76_560.4, "76,560")],
+)
+def test_a_rate_is_never_written_with_an_exponent(value: float, shown: str) -> None:
+    assert rate(value) == shown

@@ -76,7 +76,7 @@ def _remarks(done: Analysis) -> Iterator[str]:
 
 def rate(value: float) -> str:
     """Four digits, never as 7.656e+04."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" if value >= 0.001 else f"{value:.6f}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" if value >= 0.001 or not value else f"{value:.6f}"
 
 
 def _fit(found: Fit | None) -> str:

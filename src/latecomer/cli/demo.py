@@ -8,6 +8,7 @@ who asked, distances by Spark in the log, and a promise that was not kept ends t
 from __future__ import annotations
 
 import random
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -257,10 +258,11 @@ def print_next(console: Console, keep: Path | None) -> None:
         console.print(
             f"Everything is in {keep}; the report is {keep / ANALYSIS / 'latest' / 'report.html'}.", soft_wrap=True
         )
+        plan, folder = shlex.quote(str(keep / PLAN)), shlex.quote(str(keep))
         commands = (
-            (f"latecomer verify {keep / PLAN} --log {keep}", "whether the plan kept its promise, from the log"),
-            (f"latecomer up --data {keep}", "the network again, on the same ports"),
-            (f"latecomer traffic --network {keep}", "more traffic for it, in another terminal"),
+            (f"latecomer verify {plan} --log {folder}", "whether the plan kept its promise, from the log"),
+            (f"latecomer up --data {folder}", "the network again, on the same ports"),
+            (f"latecomer traffic --network {folder}", "more traffic for it, in another terminal"),
         )
     console.print("What next:")
     width = max(len(command) for command, _ in commands)

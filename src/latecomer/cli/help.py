@@ -41,7 +41,7 @@ EXAMPLES = {
     "story": "latecomer story",
     "checkins": "latecomer checkins made/latest/checkins --friends made/latest/friends --out tables --plot figure.svg",
     "synth": "latecomer synth --users 1000 --months 6 --out made",
-    "movement": "latecomer movement examples/stays.csv --client device --time from --unit s --place room --test-weeks 1",
+    "movement": "latecomer movement examples/stays.csv --client device --time from --place room --test-weeks 1",
     "simulate": "latecomer simulate scenarios/flaky_ring.toml --story",
     "reproduce": "latecomer reproduce storing --quick",
     "soak": "latecomer soak --seeds 200",

@@ -48,6 +48,8 @@ EXAMPLES = {
 }
 """By verb; printed below its options."""
 
+MORE = dict.fromkeys(("pub", "sub", "history"), "\n\nContent filters: docs/reference/filters.md")
+"""What else stands below the options."""
 TYPES = {"int": "N", "int range": "N", "float": "X", "float range": "X", "str": "TEXT", "path": "PATH", "file": "FILE"}
 """What stands for a value whose option does not say it."""
 PYDANTIC = (
@@ -64,7 +66,7 @@ def panel_of(verb: str) -> str | None:
 
 def epilog_of(verb: str) -> str | None:
     example = EXAMPLES.get(verb)
-    return None if example is None else f"Example: {example}"
+    return None if example is None else f"Example: {example}" + MORE.get(verb, "")
 
 
 class Command(TyperCommand):

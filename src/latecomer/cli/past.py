@@ -29,7 +29,7 @@ Since = Annotated[
 ]
 Until = Annotated[str, typer.Option(metavar="TIME", help="Up to this time.")]
 Last = Annotated[str, typer.Option(metavar="N", help="Only the newest N events.")]
-WHERE_HELP = "Content filter: 'value > 30 and unit = \"C\"'; see docs/reference/filters.md."
+WHERE_HELP = "Content filter, as 'value > 30 and unit = \"C\"'."
 
 
 class End(msgspec.Struct, frozen=True):

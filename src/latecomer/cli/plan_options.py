@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 NETWORK_HELP = (
-    "zoo.jsonl:Abilene, net.graphml, network.toml, or a rule as in a scenario: "
-    "tree:15,3, ring:8, random:brokers=30,extra_links=10,seed=4."
+    "zoo.jsonl:Abilene, net.graphml, network.toml, or a rule as in a scenario: tree:15,3, ring:8, random:30,10,seed=4."
 )
 DEMAND_HELP = "Who asks for what and how often: JSON, or CSV topic,broker,rate."
 

@@ -52,9 +52,7 @@ def pub(
     tls_ca: TlsCa = None,
     property: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE", help="A user property; content filters can use it (docs/reference/filters.md)."
-        ),
+        typer.Option(metavar="NAME=VALUE", help="A user property; content filters can use it."),
     ] = None,
     expiry: Annotated[
         int | None,

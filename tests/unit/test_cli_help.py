@@ -6,15 +6,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
+from rich.console import Console
 
 from latecomer.cli.analyze_tables import rate
 from latecomer.cli.help import EXAMPLES, PANELS
 from latecomer.cli.main import VERBS, application, run
+from latecomer.cli.plan_tables import remark
 
 Capture = pytest.CaptureFixture[str]
 NAMES = [name for name, _ in VERBS]
@@ -104,3 +107,12 @@ def test_a_shell_completes_verbs_and_their_options(line: str, found: str) -> Non
 )
 def test_a_rate_is_never_written_with_an_exponent(value: float, shown: str) -> None:
     assert rate(value) == shown
+
+
+@pytest.mark.parametrize(("terminal", "lines"), [(True, 3), (False, 1)])
+def test_a_remark_of_a_plan_is_indented_on_every_line(terminal: bool, lines: int) -> None:
+    said = StringIO()
+    remark(Console(file=said, width=40, force_terminal=terminal, no_color=True), "word " * 20)
+    shown = said.getvalue().rstrip().splitlines()
+    assert len(shown) == lines
+    assert all(line.startswith("  word") for line in shown)

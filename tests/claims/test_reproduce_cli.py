@@ -60,7 +60,10 @@ def test_without_the_libraries_it_says_how_to_get_them() -> None:
     program = "import sys; sys.modules['matplotlib'] = None; from latecomer.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", program, "reproduce", "S2"], capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr.strip() == "latecomer: matplotlib is missing; install it with: pip install 'latecomer[plan]'"
+    assert (
+        done.stderr.strip()
+        == "latecomer: matplotlib is missing; run in the folder of the sources: pip install -e '.[plan]'"
+    )
 
 
 def test_a_page_has_the_papers_sentence_beside_ours(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_a_terminal_is_given_no_orders(seats: tuple[Seat, ...], topic: str) -> N
 
 
 def test_a_content_filter(seats: tuple[Seat, ...], topic: str) -> None:
-    with Peer(seats[0].port) as peer, subscribed(seats[0], topic, "--qos", "1", "--filter", "price < 10") as process:
+    with Peer(seats[0].port) as peer, subscribed(seats[0], topic, "--qos", "1", "--where", "price < 10") as process:
         sync(peer, process, topic, UserProperty=[("price", "1")])
         assert pub(seats[0], topic, "dear", "--property", "price=10", "--qos", "1") == 0
         assert pub(seats[0], topic, "cheap", "--property", "price=9.5", "--qos", "1") == 0
@@ -183,8 +183,9 @@ def test_messages_wait_for_a_session(seats: tuple[Seat, ...], topic: str, capfd:
         pass
 
 
-def test_too_few_messages_is_a_no(seats: tuple[Seat, ...], topic: str) -> None:
-    assert run(VERBS, ["sub", topic, "--port", str(seats[0].port), "--count", "1", "--wait", "0.1"]) == 1
+def test_too_few_messages_is_a_no(seats: tuple[Seat, ...], topic: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(VERBS, ["sub", topic, "--port", str(seats[0].port), "--count", "10", "--wait", "0.1"]) == 1
+    assert capfd.readouterr().err == "latecomer: 0 of 10 messages in 0.1 s\n"
 
 
 def test_it_comes_back_when_the_broker_does(tmp_path: Path, topic: str) -> None:
@@ -210,7 +211,7 @@ def test_it_comes_back_when_the_broker_does(tmp_path: Path, topic: str) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["pub", "a/#", "x"], "filter: a topic name must not contain the wildcard '#'"),
+        (["pub", "a/#", "x"], "TOPIC: a topic name must not contain the wildcard '#'"),
         (["pub", "a"], "MESSAGE: is missing"),
         (["pub", "a", "x", "--stdin"], "MESSAGE: say one of"),
         (["pub", "a", "--stdin", "--count", "2"], "--count: has no meaning with --stdin"),

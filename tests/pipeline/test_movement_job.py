@@ -17,7 +17,7 @@ from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.movement import read_movement
 from latecomer.model.record import Kind
 from latecomer.pipeline.movement_files import Columns, good, read_files, read_log, refused
-from latecomer.pipeline.movement_job import SECOND, Order, predict_movement
+from latecomer.pipeline.movement_job import SECOND, Order, _check_span, predict_movement
 from latecomer.pipeline.stages.movement import KNOWN, TEST, parted, transitions
 from tests.pipeline.engine import shipped
 from tests.pipeline.logs import BEGIN_US, record, write_log
@@ -187,3 +187,8 @@ def test_files_that_do_not_fit_are_told(spark: SparkSession, tmp_path: Path) -> 
     assert "--client: " in (told := tried(files=(file,), columns=Columns(client="whom")))
     assert "did you mean" in told
     assert "--test-weeks: all visits lie within 5.95 weeks" in tried(files=(file,), columns=WHO, test_weeks=4)
+    brief = (
+        "all visits lie within 1.51 minutes, so a test of 4 weeks leaves too little to learn from; name files or a log"
+    )
+    with pytest.raises(SettingsError, match=brief):
+        _check_span(Order(test_weeks=4.0), 9, 0, int(1.51 * 60e6))

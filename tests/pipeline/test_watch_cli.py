@@ -122,6 +122,18 @@ def test_a_line_tells_what_is_new_and_what_was_bad() -> None:
     )
     assert told.endswith("1 segments were gone before they could be read; 4 requests for topics of no class")
     assert "no period is closed yet" in line(before)
+    assert line(Glance(Batch(-1))) == "no segment has been counted yet; no period is closed yet"
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 0), (["--once"], 130), (["--for", "1h"], 130)])
+def test_an_endless_watch_is_ended_with_ctrl_c(
+    options: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("latecomer.cli.watch._watch", interrupted)
+    assert run(VERBS, ["watch", str(tmp_path / "log"), "--state", str(tmp_path / "state"), *options]) == code
 
 
 def test_a_terminal_has_a_table() -> None:

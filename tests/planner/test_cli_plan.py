@@ -457,7 +457,7 @@ def test_without_the_extra_a_sentence_says_what_to_install(demand: Path) -> None
     arguments = ["plan", "--topology", "walkthrough", "--demand", str(demand), "--stores", "2"]
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
-    assert done.stderr == "latecomer: numpy is missing; install it with: pip install 'latecomer[plan]'\n"
+    assert done.stderr == "latecomer: numpy is missing; run in the folder of the sources: pip install -e '.[plan]'\n"
     arguments = ["plan", "--help"]
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0

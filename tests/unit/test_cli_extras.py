@@ -18,10 +18,26 @@ PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 @pytest.mark.parametrize(
     ("extra", "module", "sentence"),
     [
-        ("plan", "numpy", "numpy is missing; install it with: pip install 'latecomer[plan]'"),
-        ("plan", "scipy.stats", "scipy is missing; install it with: pip install 'latecomer[plan]'"),
-        ("spark", "pyspark.sql", "pyspark is missing; install it with: pip install 'latecomer[spark]'"),
-        ("spark", "matplotlib", "matplotlib is missing; install it with: pip install 'latecomer[spark]'"),
+        (
+            "plan",
+            "numpy",
+            "numpy is missing; run in the folder of the sources: pip install -e '.[plan]'",
+        ),
+        (
+            "plan",
+            "scipy.stats",
+            "scipy is missing; run in the folder of the sources: pip install -e '.[plan]'",
+        ),
+        (
+            "spark",
+            "pyspark.sql",
+            "pyspark is missing; run in the folder of the sources: pip install -e '.[spark]'",
+        ),
+        (
+            "spark",
+            "matplotlib",
+            "matplotlib is missing; run in the folder of the sources: pip install -e '.[spark]'",
+        ),
     ],
 )
 def test_what_is_not_installed_is_named(extra: str, module: str, sentence: str) -> None:

@@ -18,6 +18,7 @@ import pytest
 from latecomer.cli import history_output
 from latecomer.cli.main import VERBS, run
 from latecomer.messages.mqtt import V5, Connack, Connect, Packet, Properties, Publish, Reason, Suback, Subscribe
+from latecomer.model.history import NOT_SO_FAR
 from latecomer.wire.mqtt import Reader, encode
 
 Capture = pytest.CaptureFixture[str]
@@ -154,20 +155,36 @@ def test_nothing_is_a_parquet_file_too(tmp_path: Path) -> None:
     assert pq.read_table(file).num_rows == 0
 
 
-def test_an_incomplete_history_is_told_by_the_exit_code(capfd: Capture) -> None:
-    marker = end(complete=False, problem="the store does not reach back so far")
-    assert ask(HistoryServer((*TWO, marker))) == 3
-    said = capfd.readouterr()
-    assert len(said.out.splitlines()) == 2
-    assert said.err == (
-        "latecomer: the history is incomplete: the store does not reach back so far; complete from "
-        "2026-11-16T06:00:00.000001Z on\n"
-    )
+@pytest.mark.parametrize(
+    ("options", "said", "sentence"),
+    [
+        ([], {"problem": NOT_SO_FAR}, f"this store has events only since {FIRST[:19]}Z; you asked for everything"),
+        (
+            ["--since", "2026-11-16T05:00:00Z"],
+            {"problem": NOT_SO_FAR},
+            f"this store has events only since {FIRST[:19]}Z; you asked from 2026-11-16T05:00:00Z",
+        ),
+        (
+            ["--last", "9"],
+            {"problem": NOT_SO_FAR, "stores": ["b1", "b2"]},
+            f"these stores have events only since {FIRST[:19]}Z; you asked for the last 9",
+        ),
+        ([], {"problem": "no store keeps these topics", "stores": []}, "no store keeps these topics"),
+        ([], {"problem": "the store is gone"}, f"the store is gone; complete from {FIRST} on"),
+    ],
+)
+def test_an_incomplete_history_is_told_by_the_exit_code(
+    options: list[str], said: dict[str, object], sentence: str, capfd: Capture
+) -> None:
+    assert ask(HistoryServer((*TWO, end(complete=False, **said))), *options) == 3
+    found = capfd.readouterr()
+    assert len(found.out.splitlines()) == 2
+    assert found.err == f"latecomer: the history is incomplete: {sentence}\n"
 
 
 def test_a_broken_connection_says_where_to_go_on(tmp_path: Path, capfd: Capture) -> None:
     file = tmp_path / "h.csv"
-    assert ask(HistoryServer(TWO), "--format", "csv", "--output", str(file)) == 2
+    assert ask(HistoryServer(TWO), "--format", "csv", "--out", str(file)) == 2
     assert "after 2 events; go on with --since 2026-11-16T06:00:00.000002Z" in capfd.readouterr().err
     assert len(file.read_text("utf-8").splitlines()) == 3
 

@@ -47,6 +47,7 @@ def test_the_summary_tells_what_became_of_everything(capsys: Capture) -> None:
     for word in ("walkthrough: 6 brokers, 5 links, seed 1", "accepted", "delivered", "lost", "duplicates",
                  "publication", "hop", "subscription entries", "routes", "longest queues"):  # fmt: skip
         assert word in shown.out
+    assert shown.out.splitlines()[-1] == "All promises kept."
 
 
 def test_the_result_as_json(capsys: Capture) -> None:

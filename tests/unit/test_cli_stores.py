@@ -66,7 +66,7 @@ def test_a_gap_that_goes_on_is_not_a_time() -> None:
 def test_a_store_whose_topics_were_withdrawn() -> None:
     empty = StoresView("b2", msgspec.structs.replace(STORE, classes=(), complete_since_us=0), (), ())
     assert [(row[1], row[2], row[6]) for row in rows_of([empty], NOON_US)] == [("", "1200", "")]
-    assert list(remarks([empty])) == ["b2: it keeps nothing any more; what it has goes when it expires"]
+    assert list(remarks([empty])) == ["b2: no topics are assigned; old events are deleted after store.keep"]
 
 
 @pytest.mark.parametrize(

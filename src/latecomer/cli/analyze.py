@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from latecomer.cli.as_json import print_json
 from latecomer.cli.doors import NETWORK_FILE
 from latecomer.cli.log_options import ClassesFile, Depth, Since, Until, classes_of, window_of
 from latecomer.cli.plan_files import read_network_words
@@ -35,13 +34,13 @@ def analyze(
     since: Since = "",
     until: Until = "",
     period: Annotated[
-        str, typer.Option(metavar="TIME", help="What rates are counted per, as 10s or 1h.", show_default="by length")
+        str, typer.Option(metavar="TIME", help="Length of a period, as 10s or 1h.", show_default="by length")
     ] = "",
     network: Annotated[
         str | None,
         typer.Option(metavar="URL|DIR|FILE", help="The network of the log: records of other brokers are not used."),
     ] = None,
-    token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="What opens the network's address.")] = None,
+    token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="File with the admin token.")] = None,
     max_bad: Annotated[
         float, typer.Option(metavar="SHARE", help="Stop if more of the rows or segments cannot be used.")
     ] = 0.05,
@@ -67,7 +66,7 @@ def analyze(
         with opened(master, memory, conf) as spark:
             done = work(spark, log, out, wish, tell=tell)
     if json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(done)).decode() + "\n")
+        print_json(done)
         return
     from latecomer.cli.analyze_tables import print_analysis
 

@@ -42,9 +42,9 @@ def _rows(found: Summary) -> Iterator[tuple[str, str]]:
     yield "records", f"{found.rows:,} in segments: {found.segments:,}, by brokers: {found.brokers:,}"
     yield (
         "requests",
-        f"{found.requests:,} ({found.requests / found.window_s:,.4g}/s) for {found.classes:,} topic classes",
+        f"{found.requests:,} ({rate(found.requests / found.window_s)}/s) for {found.classes:,} topic classes",
     )
-    yield "publications", f"{found.publications:,} ({found.publications / found.window_s:,.4g}/s)"
+    yield "publications", f"{found.publications:,} ({rate(found.publications / found.window_s)}/s)"
     yield "popularity", _fit(found.popularity)
     yield "locality", _fit(found.locality)
     if found.hops_mean is None:
@@ -53,7 +53,7 @@ def _rows(found: Summary) -> Iterator[tuple[str, str]]:
         error = "" if found.hops_error is None else f" ± {found.hops_error:.4f}"
         yield "distance", f"{found.hops_mean:.4f}{error} hops ({found.served:,} served, {found.unserved:,} not)"
     changes = f"{found.subscribed:,} began, {found.unsubscribed:,} ended"
-    yield "subscriptions", f"{changes} ({found.churn_per_hour:,.4g} changes/h)"
+    yield "subscriptions", f"{changes} ({rate(found.churn_per_hour)} changes/h)"
     yield "movement", f"{found.moves:,} moves in {found.visits:,} visits"
 
 
@@ -72,6 +72,11 @@ def _remarks(done: Analysis) -> Iterator[str]:
         yield f"{found.unclassified:,} requests were for topics of no class"
     if found.overlapping:
         yield f"the classes {found.overlapping[0]} and {found.overlapping[1]} share topics, which count in both"
+
+
+def rate(value: float) -> str:
+    """Four digits, never as 7.656e+04."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" if value >= 0.001 or not value else f"{value:.6f}"
 
 
 def _fit(found: Fit | None) -> str:

@@ -27,12 +27,13 @@ from latecomer.cli.apply_work import (
     survey,
     unplanned,
 )
+from latecomer.cli.as_json import print_json
 from latecomer.cli.live_network import KEY, Live, read_live
-from latecomer.cli.plan_files import read_text, write_text
+from latecomer.cli.plan_files import read_plan_file, read_text, write_text
 from latecomer.model.applied import Applied, plan_id, read_record, write_record
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.ids import BrokerId
-from latecomer.model.plan import Plan, read_plan
+from latecomer.model.plan import Plan
 from latecomer.runtime.amounts import duration_us, show_size
 from latecomer.sim.transcript import plain
 
@@ -41,7 +42,7 @@ PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="As 'latecom
 Network = Annotated[str, typer.Option(metavar="URL|DIR", help=NETWORK_HELP)]
 TokenFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="What opens the address.", show_default="admin-token in latecomer-data"),
+    typer.Option(metavar="FILE", help="File with the admin token.", show_default="admin-token in latecomer-data"),
 ]
 
 
@@ -69,7 +70,7 @@ def apply(
     ] = False,
 ) -> None:
     """Bring a running network to a plan: fill stores, let them answer, and only then withdraw the old ones."""
-    wanted = read_plan(read_text(plan, "PLAN"), str(plan))
+    wanted = read_plan_file(plan, "PLAN")
     patience_s = _seconds(patience)
     live = read_live(network, token_file)
     if not live.running:
@@ -87,11 +88,11 @@ def apply(
     if steps and not yes:
         console.print("Nothing was changed. Add --yes to do this.")
         if json:
-            typer.echo(msgspec.json.format(msgspec.json.encode({"steps": steps})).decode())
+            print_json({"steps": steps})
         return
     with _progress() as tell:
         work = Work(live, wanted, plan_id(wanted), parallel, patience_s, tell)
-        applied = _carry_out(plan, work, steps, found)
+        applied = carry_out(plan, work, steps, found)
     if json:
         typer.echo(write_record(applied), nl=False)
     else:
@@ -146,7 +147,7 @@ def show(console: Console, steps: Sequence[Step]) -> None:
     console.print(table)
 
 
-def _carry_out(plan: Path, work: Work, steps: Sequence[Step], found: Survey) -> Applied:
+def carry_out(plan: Path, work: Work, steps: Sequence[Step], found: Survey) -> Applied:
     """Take the steps. What was there before is written down first, what was done at the end, whichever end that is."""
     applied = _begun(plan, work, steps, found)
     if applied.ended_us and not steps:

@@ -53,18 +53,38 @@ HINTS = {
 GONE_FOR_GOOD = (0x81, 0x82, 0x87, 0x8E, 0x95, 0x98)
 """Reasons to be sent away after which the same client would only be sent away again."""
 
-Host = Annotated[str, typer.Option(metavar="NAME", help="Where the broker is.")]
+CONNECTION = "Connection"
+
+Host = Annotated[str, typer.Option(metavar="NAME", help="The broker's machine.", rich_help_panel=CONNECTION)]
 Port = Annotated[
-    int | None, typer.Option(min=1, max=65535, help="Its port.", show_default="1883, and 8883 with --tls-ca")
+    int | None,
+    typer.Option(
+        min=1,
+        max=65535,
+        help="Its port.",
+        show_default="1883, or 8883 with --tls-ca",
+        rich_help_panel=CONNECTION,
+    ),
 ]
 QoS = Annotated[int, typer.Option(min=0, max=2, help="At most once, at least once, exactly once.")]
-User = Annotated[str | None, typer.Option(metavar="NAME", help="Log in as.")]
-PasswordFile = Annotated[Path | None, typer.Option(metavar="FILE", help="The password is its first line.")]
-TlsCa = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Use TLS, and trust the authorities in this PEM file.")
+User = Annotated[str | None, typer.Option(metavar="NAME", help="Log in as this user.", rich_help_panel=CONNECTION)]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The password is the first line of this file.", rich_help_panel=CONNECTION),
 ]
-V311 = Annotated[bool, typer.Option("--v311", help="Speak MQTT 3.1.1 instead of 5.")]
-ClientId = Annotated[str, typer.Option(metavar="ID", help="Connect under this name.", show_default="chosen anew")]
+TlsCa = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Use TLS, and trust the authorities in this PEM file.", rich_help_panel=CONNECTION
+    ),
+]
+V311 = Annotated[bool, typer.Option("--v311", help="Use MQTT 3.1.1 instead of 5.", rich_help_panel=CONNECTION)]
+ClientId = Annotated[
+    str,
+    typer.Option(
+        metavar="ID", help="Client identifier.", show_default="a new one each time", rich_help_panel=CONNECTION
+    ),
+]
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):

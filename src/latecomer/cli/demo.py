@@ -1,4 +1,4 @@
-"""`latecomer demo`: the whole loop on this machine, in about two minutes.
+"""`latecomer demo`: the whole loop on this machine, in about a minute.
 
 Brokers as processes, people who publish and people who come late, the log of all that on Spark, a plan, the plan
 applied while everything goes on, and the same people again. What is told is what happened: numbers are counted by those
@@ -8,11 +8,12 @@ who asked, distances by Spark in the log, and a promise that was not kept ends t
 from __future__ import annotations
 
 import random
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,15 +22,18 @@ import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from latecomer.cli.apply import carry_out
 from latecomer.cli.apply_work import Work, steps_to, survey
-from latecomer.cli.demo_traffic import AT_FIRST, DISTRICTS, Broken, People, Tally
+from latecomer.cli.demo_progress import Told, progress
+from latecomer.cli.demo_traffic import AT_FIRST, DISTRICTS, TOPICS, Broken, People, Tally
 from latecomer.cli.live_network import Live, read_live
 from latecomer.cli.plan import libraries
 from latecomer.cli.spark_options import opened, spark_libraries
+from latecomer.cli.traffic import check
 from latecomer.model.applied import plan_id
+from latecomer.model.errors import SettingsError
 from latecomer.model.plan import Plan, PlanLimits, write_plan
 from latecomer.runtime.network_file import Network, placed, shaped
 from latecomer.runtime.supervisor import Supervisor, taken_port
@@ -43,7 +47,6 @@ BROKERS = 8
 REQUESTS = 300
 LEVELS = 2
 """Of a topic, `city/north/air`, that make its class."""
-EVERYTHING = "city/#"
 STORES, CAPACITY = 3, 4
 SEGMENT_S = 1.0
 PATIENCE_S = 60.0
@@ -51,31 +54,34 @@ TRIES = 50
 PORTS = (20_000, 28_000)
 WARM_UP = "from latecomer.cli.plan_work import warm_up; warm_up()"
 
-Told = Callable[[str, int, int], None]
+PLAN, ANALYSIS = "plan.json", "analysis"
 
 
 def demo(
     keep: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Leave everything there: the brokers' data, tables, plan, report."),
+        typer.Option(metavar="DIR", help="Keep everything in this new folder: network, log, plan, tables, report."),
     ] = None,
 ) -> None:
-    """A live network: traffic, its log on Spark, a plan, the plan applied, and what that brought."""
+    """Try everything in a minute: a network, traffic, its log on Spark, a plan, and what applying it brought."""
     with spark_libraries(), libraries():
         import latecomer.cli.plan_work
         import latecomer.pipeline.measure  # noqa: F401
     console = Console(highlight=False)
-    with _folder(keep) as folder, _progress(console) as told:
-        Loop(folder, console, told).run()
+    with _folder(keep) as folder, progress(console) as told:
+        Loop(folder, console, told, keep).run()
+    print_next(console, keep)
 
 
 class Loop:
     """The acts of the demo, and what is known after each."""
 
-    def __init__(self, folder: Path, console: Console, told: Told) -> None:
+    def __init__(self, folder: Path, console: Console, told: Told, keep: Path | None = None) -> None:
         self.folder = folder
         self.console = console
         self.told = told
+        self.keep = keep
+        """Where somebody wants to look at everything afterwards."""
         self.network = free_network()
         self.since_us = 0
         """From when on the first store has everything."""
@@ -107,6 +113,7 @@ class Loop:
         )
         before_us = _now_us()
         early = self._asked(people, "latecomers ask", 1)
+        self.told("starting Spark", 0, 0)
         with opened("local[*]", "2g", [f"spark.driver.extraJavaOptions={QUICK}"]) as spark:
             self.told("reading the log on Spark", 0, 0)
             before = self._measured(spark, before_us, early)
@@ -116,6 +123,8 @@ class Loop:
             late = self._asked(people, "others ask", 2)
             self.told("reading the log on Spark", 0, 0)
             after = self._measured(spark, after_us, late)
+            if self.keep is not None:
+                self._report(spark)
         self._close(plan, (early, before), (late, after))
 
     # -- the acts ------------------------------------------------------------------------------------------------------
@@ -129,15 +138,13 @@ class Loop:
         ports = f"{self.network.brokers[0].port} to {self.network.brokers[-1].port}"
         self.say(
             f"[bold]{BROKERS} brokers[/] listen on 127.0.0.1, ports {ports}; any MQTT client may join. One of them, "
-            f"{keeper}, keeps what is published: [bold]{EVERYTHING}[/]."
+            f"{keeper}, keeps what is published: [bold]{TOPICS}[/]."
         )
         return live
 
     def _asked(self, people: People, what: str, seed: int) -> Tally:
         tally = people.ask(REQUESTS, seed, lambda done: self.told(what, done, REQUESTS))
-        if tally.lost or tally.repeated or tally.disordered:
-            told = f"{tally.lost} lost, {tally.repeated} repeated, {tally.disordered} out of order"
-            raise Broken(f"of {tally.events:,} events that latecomers asked for: {told}")
+        check(tally)
         self.say(
             f"They got {tally.events:,} events, each once and in order, from stores "
             f"[bold]{tally.hops / tally.requests:.2f} hops[/] away."
@@ -170,7 +177,7 @@ class Loop:
         limits = PlanLimits(stores=STORES, capacity=CAPACITY)
         order = Order(f"live:{self.folder}", live.topology, measured.demand, limits)
         plan = make_plan(order, "best", lambda what: None).plan
-        (self.folder / "plan.json").write_text(write_plan(plan))
+        (self.folder / PLAN).write_text(write_plan(plan))
         stores = ", ".join(plan.stores)
         proof = (
             "proven to be the best" if plan.prediction.optimal else f"within {plan.prediction.gap or 0:.1%} of the best"
@@ -183,16 +190,26 @@ class Loop:
 
     def _apply(self, live: Live, plan: Plan) -> None:
         found = survey(live, plan, sizes=True)
-        steps = steps_to(plan, live, found, [EVERYTHING], keep_old=False)
+        steps = steps_to(plan, live, found, [TOPICS], keep_old=False)
 
         def tell(what: str, broker: str, topics: tuple[str, ...], events: int, expected: int) -> None:
             self.told(f"{what} {broker}", events, expected)
 
-        Work(live, plan, plan_id(plan), 2, PATIENCE_S, tell).run(steps)
+        work = Work(live, plan, plan_id(plan), 2, PATIENCE_S, tell)
+        carry_out(self.folder / PLAN, work, steps, found)
         self.say(
             f"The plan was applied in {len(steps)} steps while everything went on: stores were filled, answered, and "
             f"only then was the old one withdrawn."
         )
+
+    def _report(self, spark: SparkSession) -> None:
+        from latecomer.pipeline.classes import Classes
+        from latecomer.pipeline.job import Wish, analyze
+
+        def tell(what: str) -> None:
+            self.told(f"report: {what}", 0, 0)
+
+        analyze(spark, self.folder, self.folder / ANALYSIS, Wish(Classes(depth=LEVELS)), tell=tell)
 
     def _close(self, plan: Plan, early: tuple[Tally, Measured], late: tuple[Tally, Measured]) -> None:
         before, after = early[1].distances.total, late[1].distances.total
@@ -223,32 +240,46 @@ def free_network() -> Network:
         network = placed(shaped("tree", BROKERS), chance.randrange(*PORTS))
         if taken_port(network) is None:
             first, *others = network.brokers
-            seats = (msgspec.structs.replace(first, store=(EVERYTHING,)), *others)
+            seats = (msgspec.structs.replace(first, store=(TOPICS,)), *others)
             settings = {"event_log": {"segment_s": SEGMENT_S}}
             return msgspec.structs.replace(network, brokers=seats, settings=settings)
     raise Broken(f"no free ports were found for {BROKERS} brokers: end whatever uses those from {PORTS[0]} to 31000")
 
 
+def print_next(console: Console, keep: Path | None) -> None:
+    """Where things are, and three commands to go on with."""
+    if keep is None:
+        commands = (
+            ("latecomer demo --keep demo", "the same, with everything to look at afterwards"),
+            ("latecomer up --brokers 4 --store 'b2=sensors/#'", "a network of your own"),
+            ("latecomer --help", "all verbs"),
+        )
+    else:
+        console.print(
+            f"Everything is in {keep}; the report is {keep / ANALYSIS / 'latest' / 'report.html'}.", soft_wrap=True
+        )
+        plan, folder = shlex.quote(str(keep / PLAN)), shlex.quote(str(keep))
+        commands = (
+            (f"latecomer verify {plan} --log {folder}", "whether the plan kept its promise, from the log"),
+            (f"latecomer up --data {folder}", "the network again, on the same ports"),
+            (f"latecomer traffic --network {folder}", "more traffic for it, in another terminal"),
+        )
+    console.print("What next:")
+    width = max(len(command) for command, _ in commands)
+    for command, what in commands:
+        console.print(f"  {command:<{width}}   # {what}", soft_wrap=True, markup=False)
+
+
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
-    if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
-        yield keep.absolute()
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="latecomer-demo-") as folder:
+            yield Path(folder)
         return
-    with tempfile.TemporaryDirectory(prefix="latecomer-demo-") as folder:
-        yield Path(folder)
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[Told]:
-    """What is going on, on a terminal; nothing anywhere else."""
-    if not console.is_terminal:
-        yield lambda what, done, total: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description:<42}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total or None)
+    if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise SettingsError("--keep", f"{keep} is not an empty folder; name a new one")
+    keep.mkdir(parents=True, exist_ok=True)
+    yield keep.absolute()
 
 
 def _now_us() -> int:

@@ -27,6 +27,7 @@ from latecomer.model.errors import LatecomerError
 from latecomer.runtime.network_file import Network, Seat
 
 DISTRICTS = ("harbour", "market", "north", "old-town", "river", "south")
+TOPICS = "city/#"
 AT_FIRST = 40
 """Events of each district before anybody asks."""
 PACE_S = 1.0

@@ -29,7 +29,19 @@ from latecomer.cli.client import (
     reason,
 )
 from latecomer.cli.history_output import Format, Output, check_output, open_output
-from latecomer.cli.past import END_TOPIC, End, Last, Since, Until, checked, counted, end_of, replayed, wishes
+from latecomer.cli.past import (
+    END_TOPIC,
+    WHERE_HELP,
+    End,
+    Last,
+    Since,
+    Until,
+    checked,
+    counted,
+    end_of,
+    replayed,
+    wishes,
+)
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.filters import make_filter
 from latecomer.model.when import Options
@@ -42,16 +54,21 @@ SEND_NO_RETAINED = 2
 
 
 def history(
-    topic: Annotated[str, typer.Argument(metavar="FILTER", help="Topics, with + and # as in MQTT.")],
+    topic: Annotated[str, typer.Argument(metavar="FILTER", help="Topic filter, with + and # as in MQTT.")],
     since: Since = "",
     until: Until = "",
     last: Last = "",
-    where: Annotated[
-        str | None, typer.Option(metavar="CONTENT", help="Only events like this: 'value > 30 and unit = \"C\"'.")
-    ] = None,
-    format: Annotated[Format, typer.Option(help="How it is written down.")] = "text",
+    where: Annotated[str | None, typer.Option("--where", "--filter", metavar="CONTENT", help=WHERE_HELP)] = None,
+    format: Annotated[Format, typer.Option(help="Output format.")] = "text",
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where; a file that is there is replaced.", show_default="here")
+        Path | None,
+        typer.Option(
+            "--out",
+            "--output",
+            metavar="FILE",
+            help="Write to this file; an existing one is replaced.",
+            show_default="standard output",
+        ),
     ] = None,
     host: Host = "localhost",
     port: Port = None,
@@ -60,7 +77,7 @@ def history(
     tls_ca: TlsCa = None,
     client_id: ClientId = "",
 ) -> None:
-    """Print what was published in the past, oldest first, and end with exit code 3 if something is missing."""
+    """Print what was published in the past, oldest first; exit code 3 if something is missing."""
     options = checked(since, until, last)
     make_filter(topic, where or "")
     if topic.startswith("$share/"):
@@ -71,7 +88,7 @@ def history(
     )  # fmt: skip
     reader = Reader(place, topic, where, options)
     end = reader.run(format, output)
-    if (sentence := end.incomplete()) != "":
+    if (sentence := end.incomplete(reader.options)) != "":
         print(f"latecomer: {plain(sentence)}", file=sys.stderr)
         raise typer.Exit(INCOMPLETE)
     if sys.stderr.isatty():

@@ -51,7 +51,7 @@ def open_output(format: Format, file: Path | None) -> Output:
 
 def check_output(format: Format, file: Path | None) -> None:
     if format == "parquet" and file is None and sys.stdout.isatty():
-        raise SettingsError("--output", "is missing: Parquet is nothing for a terminal")
+        raise SettingsError("--out", "is missing: Parquet cannot be printed on a terminal; name a file")
 
 
 class Lines:

@@ -26,9 +26,12 @@ Depth = Annotated[
     int | None, typer.Option(metavar="N", help=f"Topics with the same first N levels are one class; else {DEPTH}.")
 ]
 Since = Annotated[
-    str, typer.Option(metavar="TIME", help="From then on: -15m, -1h, -7d, 2026-11-16T06:00:00Z, seconds since 1970.")
+    str,
+    typer.Option(
+        metavar="TIME", help="From this time on: -15m, -1h, -7d, 2026-11-16T06:00:00Z, or seconds since 1970."
+    ),
 ]
-Until = Annotated[str, typer.Option(metavar="TIME", help="Up to then.")]
+Until = Annotated[str, typer.Option(metavar="TIME", help="Up to this time.")]
 
 
 def classes_of(file: Path | None, depth: int | None) -> Classes:

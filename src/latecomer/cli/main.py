@@ -23,6 +23,7 @@ from typing import Annotated, NamedTuple, NoReturn
 import typer
 
 from latecomer import __version__
+from latecomer.cli.help import Command, Group, epilog_of, panel_of, plain_error
 from latecomer.model.errors import LatecomerError
 
 NO, CANNOT, INTERRUPTED = 1, 2, 130
@@ -44,15 +45,15 @@ class Later(NamedTuple):
 Verb = Callable[..., None] | typer.Typer | Later
 
 VERBS: list[tuple[str, Verb]] = [
-    ("broker", Later("latecomer.cli.broker", "broker", "Start a broker that any MQTT client can use.")),
     (
         "demo",
         Later(
             "latecomer.cli.demo",
             "demo",
-            "A live network: traffic, its log on Spark, a plan, the plan applied, and what that brought.",
+            "Try everything in a minute: a network, traffic, its log on Spark, a plan, and what applying it brought.",
         ),
     ),
+    ("broker", Later("latecomer.cli.broker", "broker", "Start a broker that any MQTT client can use.")),
     ("pub", Later("latecomer.cli.pub", "pub", "Publish a message, a file, or every line of standard input.")),
     ("sub", Later("latecomer.cli.sub", "sub", "Subscribe, and print one line per message.")),
     (
@@ -60,7 +61,7 @@ VERBS: list[tuple[str, Verb]] = [
         Later(
             "latecomer.cli.history",
             "history",
-            "Print what was published in the past, oldest first, and end with exit code 3 if something is missing.",
+            "Print what was published in the past, oldest first; exit code 3 if something is missing.",
         ),
     ),
     (
@@ -73,6 +74,14 @@ VERBS: list[tuple[str, Verb]] = [
     ),
     ("store", Later("latecomer.cli.store", "store", "Check the files of a store, or say what is in them.")),
     ("up", Later("latecomer.cli.up", "up", "Start a network of brokers here, and keep it running until Ctrl-C.")),
+    (
+        "traffic",
+        Later(
+            "latecomer.cli.traffic",
+            "traffic",
+            "Make traffic to try things with: districts of a city publish, and latecomers ask for their past.",
+        ),
+    ),
     ("user", Later("latecomer.cli.user", "user", "Add, remove and list the users of a broker.")),
     (
         "analyze",
@@ -111,7 +120,7 @@ VERBS: list[tuple[str, Verb]] = [
         Later(
             "latecomer.cli.verify",
             "verify",
-            "Compare how far requests went since a plan was applied with what it predicted; exit 1 if that differs.",
+            "Check whether an applied plan shortened distances as predicted (exit 1 if not).",
         ),
     ),
     (
@@ -119,15 +128,7 @@ VERBS: list[tuple[str, Verb]] = [
         Later(
             "latecomer.cli.watch",
             "watch",
-            "Keep demand current while a network writes its log, and say when a plan should be made anew.",
-        ),
-    ),
-    (
-        "story",
-        Later(
-            "latecomer.cli.story",
-            "story",
-            "Six simulated brokers, and the story of how they find, lose and find each other again.",
+            "Keep demand current while a network writes its log, and say when a new plan pays.",
         ),
     ),
     (
@@ -148,6 +149,14 @@ VERBS: list[tuple[str, Verb]] = [
             "latecomer.cli.movement",
             "movement",
             "Learn where clients turn up next, test it on weeks that it has not seen, and export it for brokers.",
+        ),
+    ),
+    (
+        "story",
+        Later(
+            "latecomer.cli.story",
+            "story",
+            "Six simulated brokers, and the story of how they find, lose and find each other again.",
         ),
     ),
     ("simulate", Later("latecomer.cli.simulate", "simulate", "Run a network of brokers in virtual time.")),
@@ -175,14 +184,14 @@ def main() -> NoReturn:
 def run(verbs: Sequence[tuple[str, Verb]], arguments: Sequence[str]) -> int:
     """Carry out one command line and return its exit code; only a bug of ours leaves as a traceback."""
     try:
-        result = application(verbs, asked_for(arguments))(
+        result = application(verbs, asked_for(arguments or completed()))(
             args=list(arguments), prog_name="latecomer", standalone_mode=False
         )
         sys.stdout.flush()
     except LatecomerError as error:
         return complain(str(error))
     except typer.TyperException as error:
-        return complain(error.format_message() + where_to_read(error))
+        return complain(plain_error(error.format_message()) + where_to_read(error))
     except BrokenPipeError:
         return nobody_listens()
     except OSError as error:
@@ -201,18 +210,32 @@ def asked_for(arguments: Sequence[str]) -> str:
     return next((word for word in arguments if not word.startswith("-")), "")
 
 
+def completed() -> list[str]:
+    """The command line that a shell wants completed, as typer's completion scripts pass it on."""
+    words = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
+    return words.split()[1:]
+
+
 def application(verbs: Sequence[tuple[str, Verb]], wanted: str) -> typer.Typer:
     """The typer application with exactly these verbs, of which `wanted` can be carried out."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app = typer.Typer(
+        cls=Group,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog="Exit codes are in docs/reference/exit-codes.md. A verb says more with --help.",
+    )
     app.callback(invoke_without_command=True)(latecomer)
     for name, verb in verbs:
         loaded = verb.load() if isinstance(verb, Later) and name == wanted else verb
+        panel, epilog = panel_of(name), epilog_of(name)
         if isinstance(loaded, Later):
-            app.command(name, help=loaded.help)(_not_asked_for)
+            app.command(name, help=loaded.help, rich_help_panel=panel)(_not_asked_for)
         elif isinstance(loaded, typer.Typer):
-            app.add_typer(loaded, name=name)
+            for command in loaded.registered_commands:
+                command.cls, command.epilog = Command, epilog_of(f"{name} {command.name}")
+            app.add_typer(loaded, name=name, cls=Group, epilog=epilog, rich_help_panel=panel)
         else:
-            app.command(name)(loaded)
+            app.command(name, cls=Command, epilog=epilog, rich_help_panel=panel)(loaded)
     return app
 
 

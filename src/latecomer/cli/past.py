@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from typing import Annotated
@@ -11,17 +12,24 @@ import typer
 from paho.mqtt.client import MQTTMessage
 
 from latecomer.model.errors import LatecomerError, SettingsError
-from latecomer.model.when import NAMES, Options, make_wish
+from latecomer.model.history import NOT_SO_FAR
+from latecomer.model.when import NAMES, Options, format_when, make_wish, parse_when
 
 END_TOPIC = "$history/end"
+NO_STORE = "no store keeps"
+"""How every problem begins that is told when nobody has the topics, or nobody all of them."""
 ADDED = ("published", "event")
 """User properties behind the publisher's own."""
 
 Since = Annotated[
-    str, typer.Option(metavar="TIME", help="From then on: -15m, -1h, -7d, 2026-11-16T06:00:00Z, seconds since 1970.")
+    str,
+    typer.Option(
+        metavar="TIME", help="From this time on: -15m, -1h, -7d, 2026-11-16T06:00:00Z, or seconds since 1970."
+    ),
 ]
-Until = Annotated[str, typer.Option(metavar="TIME", help="Up to then.")]
-Last = Annotated[str, typer.Option(metavar="N", help="Only the newest N of them.")]
+Until = Annotated[str, typer.Option(metavar="TIME", help="Up to this time.")]
+Last = Annotated[str, typer.Option(metavar="N", help="Only the newest N events.")]
+WHERE_HELP = "Content filter, as 'value > 30 and unit = \"C\"'."
 
 
 class End(msgspec.Struct, frozen=True):
@@ -35,18 +43,36 @@ class End(msgspec.Struct, frozen=True):
     hops: int = 0
     problem: str = ""
 
-    def incomplete(self) -> str:
-        """What is wrong with it, as a sentence; empty: nothing."""
+    def incomplete(self, asked: Options) -> str:
+        """What is missing, as a sentence; empty: nothing."""
         if self.complete:
             return ""
+        if self.problem == NOT_SO_FAR and self.from_time:
+            who = "this store has" if len(self.stores) < 2 else "these stores have"
+            return f"the history is incomplete: {who} events only since {seconds(self.from_time)}; {asked_from(asked)}"
         why = self.problem or "the broker does not say why"
-        return f"the history is incomplete: {why}" + (f"; complete from {self.from_time} on" if self.from_time else "")
+        # Where no store has the topics, there is no time from which the history would be complete.
+        known = self.from_time and not why.startswith(NO_STORE)
+        return f"the history is incomplete: {why}" + (f"; complete from {self.from_time} on" if known else "")
 
     def summary(self) -> str:
         if not self.stores:
             return f"{counted(self.events)}; no store was asked"
         names = " and ".join(self.stores)
         return f"{counted(self.events)} from {names}, {self.hops} hop{'' if self.hops == 1 else 's'} away"
+
+
+def asked_from(options: Options) -> str:
+    """From when on somebody wanted to know."""
+    if not options.since:
+        return f"you asked for the last {options.last}" if options.last else "you asked for everything"
+    since_us = parse_when(options.since, time.time_ns() // 1000)
+    return f"you asked from {seconds(format_when(since_us))}" if since_us else "you asked for everything"
+
+
+def seconds(when: str) -> str:
+    """An instant without fractions of a second."""
+    return re.sub(r"\.[0-9]+Z$", "Z", when)
 
 
 def counted(events: int) -> str:

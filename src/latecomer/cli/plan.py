@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from latecomer.cli.compiled import compiled_before
 from latecomer.cli.extras import needed
 from latecomer.cli.log_options import ClassesFile, Depth, Since, Until
 from latecomer.cli.plan_files import LIVE, placed, read_demand_file, read_limits, read_network_words, write_text
@@ -160,8 +161,8 @@ def progress() -> Iterator[Callable[[str], None]]:
     if not console.is_terminal:
         yield lambda _: None
         return
-    hint = TextColumn("[dim](the first plan on a machine compiles the planner: about a minute)")
-    columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), TimeElapsedColumn(), hint)
+    first = "" if compiled_before() else "[dim](the first plan on a machine compiles the planner: about a minute)"
+    columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), TimeElapsedColumn(), TextColumn(first))
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=None)
         yield lambda what: bar.update(task, description=what)

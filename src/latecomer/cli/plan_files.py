@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,8 @@ from latecomer.sim.topologies import Network as Rule
 
 TOPOLOGY = "--topology"
 LIVE = "live:"
+WRONG_TYPE = re.compile(r"Expected `(?P<type>\w+)`, got `\w+` - at `\$\.(?P<key>\w+)`$")
+NOUNS = {"int": "a whole number", "float": "a number", "bool": "true or false"}
 SUFFIXES = (".jsonl", ".graphml", ".toml")
 RULES = {str(rule.__struct_config__.tag): rule for rule in get_args(Rule) if rule not in (FromFile, Given)}
 """Networks made by rule, the same that a scenario can ask for."""
@@ -109,6 +112,11 @@ def _by_rule(kind: str, values: str) -> Topology:
     except msgspec.ValidationError as error:
         hint = choose(next((key for key in given if key not in rule.__struct_fields__), ""), [*keys, *SHARED])
         told = str(error).replace("Object ", "").replace("`", "'")
+        if found := WRONG_TYPE.match(str(error)):
+            key = found["key"]
+            raise SettingsError(
+                TOPOLOGY, f"{kind}: {key} must be {NOUNS.get(found['type'], found['type'])}, not {quoted(given[key])}"
+            ) from None
         raise SettingsError(TOPOLOGY, f"{kind}: {told[:1].lower()}{told[1:]}; {hint}") from None
     except SettingsError as error:
         raise SettingsError(TOPOLOGY, f"{kind}: {error}") from None
@@ -165,8 +173,13 @@ def read_demand_file(file: Path) -> Demand:
     return read_demand(read_text(file, "--demand"), str(file))
 
 
-def read_plan_file(file: Path) -> Plan:
-    return read_plan(read_text(file, "--plan"), str(file))
+def read_plan_file(file: Path, option: str = "--plan") -> Plan:
+    """A plan; of a file that is none, what it should be is told instead of the byte at which JSON ends."""
+    text = read_text(file, option)
+    if not text.lstrip().startswith("{"):
+        told = f"{str(file)!r} is not a plan; name a file that 'latecomer plan --out' wrote"
+        raise SettingsError(option, told)
+    return read_plan(text, str(file))
 
 
 # --- limits ---

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 NETWORK_HELP = (
-    "zoo.jsonl:Abilene, net.graphml, network.toml, or a rule as in a scenario: "
-    "tree:15,3, ring:8, random:brokers=30,extra_links=10,seed=4."
+    "zoo.jsonl:Abilene, net.graphml, network.toml, or a rule as in a scenario: tree:15,3, ring:8, random:30,10,seed=4."
 )
 DEMAND_HELP = "Who asks for what and how often: JSON, or CSV topic,broker,rate."
 
@@ -20,9 +19,11 @@ LiveNetwork = Annotated[
     str | None,
     typer.Option(metavar="URL|FILE", help="A network that runs: a broker's admin address, or the folder of 'up'."),
 ]
-TokenFile = Annotated[Path | None, typer.Option(metavar="FILE", help="What opens the admin address.")]
+TokenFile = Annotated[Path | None, typer.Option(metavar="FILE", help="File with the admin token.")]
 FromLog = Annotated[Path | None, typer.Option(metavar="LOGDIR", help="Measure the demand in this event log, on Spark.")]
-Misplaced = Annotated[float, typer.Option(metavar="SHARE", help="Of the measured demand that may be where it is not.")]
+Misplaced = Annotated[
+    float, typer.Option(metavar="SHARE", help="Largest share of the demand that may be measured wrongly.")
+]
 Stores = Annotated[int | None, typer.Option(metavar="M", help="How many stores; else as few as hold everything.")]
 Capacity = Annotated[
     str | None, typer.Option(metavar="L", help="Of each store: topics, as in 5, or bytes, as in 20GB.")

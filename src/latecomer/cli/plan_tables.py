@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -140,12 +141,20 @@ def print_rest(console: Console, plan: Plan) -> None:
         lost = f", and {mine.loss_unserved:,.6g} requests/s have no other replica" if mine.loss_unserved else ""
         console.print(f"  The worst loss is that of {plain(mine.loss_store)}: mean {mean} {what}{lost}.", **say)  # type: ignore[arg-type]
     for text in plan.refusals[:REFUSALS]:
-        console.print(f"  {plain(text)}", **say)  # type: ignore[arg-type]
+        remark(console, text)
     if len(plan.refusals) > REFUSALS:
-        console.print(f"  and {len(plan.refusals) - REFUSALS} more wishes not granted (--out has all)", **say)  # type: ignore[arg-type]
+        remark(console, f"and {len(plan.refusals) - REFUSALS} more wishes not granted (--out has all)")
     for note in plan.notes:
-        console.print(f"  {plain(note)}", **say)  # type: ignore[arg-type]
+        remark(console, note)
     console.print(Text(quality(mine), style="bold"), soft_wrap=True)
+
+
+def remark(console: Console, text: str) -> None:
+    """Indented, also where a terminal wraps it; in a file it is one line."""
+    if console.is_terminal:
+        console.print(Padding(Text(plain(text)), (0, 0, 0, 2)))
+    else:
+        console.print(f"  {plain(text)}", highlight=False, soft_wrap=True, markup=False)
 
 
 # --- words ---

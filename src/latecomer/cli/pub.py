@@ -30,7 +30,7 @@ from latecomer.cli.client import (
     no_properties,
     reason,
 )
-from latecomer.model.errors import LatecomerError, SettingsError
+from latecomer.model.errors import FilterError, LatecomerError, SettingsError
 from latecomer.model.topics import check_topic
 
 AHEAD = 200
@@ -39,30 +39,37 @@ CHUNK_BYTES = 65536
 
 
 def pub(
-    topic: Annotated[str, typer.Argument(help="Where to publish.")],
-    message: Annotated[str | None, typer.Argument(help="What to publish; '' with --retain deletes.")] = None,
+    topic: Annotated[str, typer.Argument(help="Topic name, without wildcards.")],
+    message: Annotated[
+        str | None, typer.Argument(help="Payload; '' with --retain deletes the retained message.")
+    ] = None,
     host: Host = "localhost",
     port: Port = None,
     qos: QoS = 0,
-    retain: Annotated[bool, typer.Option("--retain", help="Keep it for those who subscribe later.")] = False,
+    retain: Annotated[bool, typer.Option("--retain", help="The broker keeps it for later subscribers.")] = False,
     user: User = None,
     password_file: PasswordFile = None,
     tls_ca: TlsCa = None,
     property: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A user property; content filters see it.")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A user property; content filters can use it."),
     ] = None,
     expiry: Annotated[
-        int | None, typer.Option(min=0, max=2**32 - 1, metavar="SECONDS", help="Of no use after that.")
+        int | None,
+        typer.Option(min=0, max=2**32 - 1, metavar="SECONDS", help="Seconds until an undelivered message is dropped."),
     ] = None,
-    count: Annotated[int, typer.Option(min=0, help="How many times; 0: until interrupted.")] = 1,
+    count: Annotated[int, typer.Option(min=0, help="Publish this many times; 0: until interrupted.")] = 1,
     interval: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Pause between messages.")] = 0,
     stdin: Annotated[bool, typer.Option("--stdin", help="One message per line of standard input.")] = False,
-    file: Annotated[Path | None, typer.Option(metavar="FILE", help="The content of this file.")] = None,
+    file: Annotated[Path | None, typer.Option(metavar="FILE", help="Publish the content of this file.")] = None,
     v311: V311 = False,
     client_id: ClientId = "",
 ) -> None:
     """Publish a message, a file, or every line of standard input."""
-    check_topic(topic)
+    try:
+        check_topic(topic)
+    except FilterError as error:
+        raise error.at("TOPIC") from None
     properties = _properties(property or [], expiry, v311)
     payload = _payload(message, stdin, file, count)
     where = Where(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 
+from latecomer.cli.as_json import print_json
 from latecomer.cli.plan import check_algorithm, check_picture, libraries, progress, tell_written
 from latecomer.cli.plan_files import (
     placed,
@@ -85,7 +84,7 @@ def replan(
     if out is not None:
         write_text(out, "--out", write_plan(found.plan))
     if json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+        print_json(found)
         return
     from latecomer.cli.replan_tables import print_replan
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from latecomer.cli.as_json import as_json, print_json
 from latecomer.cli.plan import libraries
 from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened
 from latecomer.model.errors import SettingsError
@@ -68,9 +67,9 @@ def reproduce(
             write_page(paper, found, docs, runs)
     verdicts = [outcome.verdict for outcome in outcomes]
     out.mkdir(parents=True, exist_ok=True)
-    (out / "verdicts.json").write_bytes(msgspec.json.format(msgspec.json.encode(verdicts)) + b"\n")
+    (out / "verdicts.json").write_text(as_json(verdicts), encoding="utf-8")
     if json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(verdicts)).decode() + "\n")
+        print_json(verdicts)
     else:
         show(verdicts, out)
 

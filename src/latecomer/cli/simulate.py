@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from latecomer.cli.as_json import print_json
 from latecomer.cli.summary import print_summary, print_violations
 from latecomer.messages.link import LinkMessage
 from latecomer.model.errors import SettingsError
@@ -77,12 +77,14 @@ def print_retrieved(console: Console, retrieved: Retrieved) -> None:
 def show(result: Result, json: bool, replay: str) -> None:
     """Print the result; leave with 1 if a promise was broken."""
     if json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(result)).decode() + "\n")
+        print_json(result)
     else:
         console = Console(soft_wrap=False)
         print_summary(console, result)
         print_retrieved(console, result.retrieved)
         print_violations(console, result)
+        if result.good and not result.interrupted:
+            console.print("All promises kept.", style="bold", highlight=False)
     if result.interrupted:
         raise KeyboardInterrupt
     if not result.good:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTER_VARIABLE = "LATECOMER_SPARK"
+SPARK = "Spark"
 
 Master = Annotated[
     str,
@@ -23,11 +24,17 @@ Master = Annotated[
         metavar="SPARK",
         envvar=MASTER_VARIABLE,
         help="local[*], spark://HOST:7077, yarn, k8s://…, or sc://HOST:15002 for Spark Connect.",
+        rich_help_panel=SPARK,
     ),
 ]
-Memory = Annotated[str, typer.Option(metavar="SIZE", help="Of Spark's driver, such as 900m or 4g.")]
+Memory = Annotated[
+    str, typer.Option(metavar="SIZE", help="Memory of Spark's driver, such as 900m or 4g.", rich_help_panel=SPARK)
+]
 Conf = Annotated[
-    list[str] | None, typer.Option("--spark-conf", metavar="KEY=VALUE", help="Tell Spark more; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--spark-conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.", rich_help_panel=SPARK
+    ),
 ]
 MASTER = "local[*]"
 MEMORY = "4g"

@@ -38,7 +38,7 @@ def stores(
         list[str] | None, typer.Option(metavar="URL", help="An admin interface instead; may be repeated.")
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What opens it.", show_default="admin-token in DIR")
+        Path | None, typer.Option(metavar="FILE", help="File with the admin token.", show_default="admin-token in DIR")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything that the brokers say, as JSON.")] = False,
 ) -> None:
@@ -97,7 +97,7 @@ def remarks(answers: Sequence[StoresView]) -> Iterator[str]:
         if store is not None and store.problem:
             yield f"{answer.broker}: {store.problem}"
         if store is not None and not store.classes:
-            yield f"{answer.broker}: it keeps nothing any more; what it has goes when it expires"
+            yield f"{answer.broker}: no topics are assigned; old events are deleted after store.keep"
         if store is not None and store.filling:
             names = " ".join(each.topics for each in store.classes if not each.answering)
             yield f"{answer.broker}: {names} is filled from other stores, and answered for when it has what they have"

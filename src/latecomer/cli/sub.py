@@ -28,7 +28,7 @@ from latecomer.cli.client import (
     no_properties,
     reason,
 )
-from latecomer.cli.past import END_TOPIC, End, Last, Since, Until, checked, end_of, replayed, wishes
+from latecomer.cli.past import END_TOPIC, WHERE_HELP, End, Last, Since, Until, checked, end_of, replayed, wishes
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.filters import make_filter
 from latecomer.model.when import Options
@@ -40,29 +40,34 @@ AGAIN_SECONDS, AGAIN_SECONDS_MAX = 0.5, 15.0
 
 
 def sub(
-    topics: Annotated[list[str], typer.Argument(metavar="FILTER...", help="Topics, with + and # as in MQTT.")],
-    filter: Annotated[
-        str | None, typer.Option(metavar="CONTENT", help="Only events like this: 'brand = \"IBM\" and price < 1600'.")
-    ] = None,
+    topics: Annotated[list[str], typer.Argument(metavar="FILTER...", help="Topic filters, with + and # as in MQTT.")],
+    filter: Annotated[str | None, typer.Option("--where", "--filter", metavar="CONTENT", help=WHERE_HELP)] = None,
     host: Host = "localhost",
     port: Port = None,
     qos: QoS = 0,
     user: User = None,
     password_file: PasswordFile = None,
     tls_ca: TlsCa = None,
-    count: Annotated[int, typer.Option(min=0, help="Stop after so many messages; 0: never.")] = 0,
+    count: Annotated[int, typer.Option(min=0, help="Stop after this many messages; 0: never.")] = 0,
     wait: Annotated[
         float | None,
-        typer.Option(min=0, metavar="SECONDS", help="Stop after that, with exit code 1 if --count was not reached."),
+        typer.Option(min=0, metavar="SECONDS", help="Stop after this time; exit code 1 if --count was not reached."),
     ] = None,
     since: Since = "",
     until: Until = "",
     last: Last = "",
-    format: Annotated[Format, typer.Option(help="Payload; topic and payload; or everything.")] = "plain",
-    share: Annotated[str, typer.Option(metavar="GROUP", help="Each message to one of the group only.")] = "",
+    format: Annotated[Format, typer.Option(help="Print the payload; topic and payload; or everything.")] = "plain",
+    share: Annotated[
+        str, typer.Option(metavar="GROUP", help="Shared subscription: each message goes to one member of the group.")
+    ] = "",
     session: Annotated[
         int | None,
-        typer.Option(min=0, max=2**32 - 1, metavar="SECONDS", help="Let messages wait that long for this --client-id."),
+        typer.Option(
+            min=0,
+            max=2**32 - 1,
+            metavar="SECONDS",
+            help="Keep the session of this --client-id for so long after a disconnect.",
+        ),
     ] = None,
     v311: V311 = False,
     client_id: ClientId = "",
@@ -88,6 +93,7 @@ def sub(
         enough = True  # the usual end of an endless subscription
     subscriber.connection.close()
     if not enough:
+        print(f"latecomer: {subscriber.got} of {count} messages in {wait:g} s", file=sys.stderr)
         raise typer.Exit(1)
 
 
@@ -223,7 +229,7 @@ class Subscriber:
         self.awaited = max(0, self.awaited - 1)
         if not self.awaited:
             self.seen.clear()
-        told = end.incomplete() or f"{end.summary()}; from here on live"
+        told = end.incomplete(self.past) or f"{end.summary()}; from here on live"
         print(f"latecomer: {plain(told)}", file=sys.stderr, flush=True)
 
     def _subscribe(self) -> None:

@@ -13,12 +13,12 @@ from rich.table import Table
 from latecomer.cli.apply import PlanFile, TokenFile, applied_file, measured_file, read_applied
 from latecomer.cli.live_network import read_live
 from latecomer.cli.log_options import Since, Until, window_of
-from latecomer.cli.plan_files import read_text, write_text
+from latecomer.cli.plan_files import read_plan_file, write_text
 from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, spark_libraries
 from latecomer.cli.verify_work import REQUESTS_MIN, Counts, tree_of, verdict
 from latecomer.model.applied import Applied, Verdict, plan_id, write_record
 from latecomer.model.errors import LatecomerError, SettingsError
-from latecomer.model.plan import Plan, read_plan
+from latecomer.model.plan import Plan
 from latecomer.model.topology import Topology
 from latecomer.model.when import format_when
 from latecomer.sim.transcript import plain
@@ -38,20 +38,21 @@ def verify(
     network: Annotated[
         str | None,
         typer.Option(
-            metavar="URL|DIR|FILE", help="Whose tree requests take; else as it was when the plan was applied."
+            metavar="URL|DIR|FILE",
+            help="The network whose tree requests take; else as it was when the plan was applied.",
         ),
     ] = None,
     token_file: TokenFile = None,
     since: Since = "",
     until: Until = "",
-    confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Of the interval.")] = 0.95,
+    confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Confidence of the interval.")] = 0.95,
     json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON, and nothing else.")] = False,
     master: Master = MASTER,
     memory: Memory = MEMORY,
     spark_conf: Conf = None,
 ) -> None:
-    """Compare how far requests went since a plan was applied with what it predicted; exit 1 if that differs."""
-    wanted = read_plan(read_text(plan, "PLAN"), str(plan))
+    """Check whether an applied plan shortened distances as predicted (exit 1 if not)."""
+    wanted = read_plan_file(plan, "PLAN")
     applied = read_applied(plan, wanted)
     tree = _tree(wanted, applied, network, token_file, plan)
     with spark_libraries():

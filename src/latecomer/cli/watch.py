@@ -34,9 +34,12 @@ def watch(
     state: Annotated[Path, typer.Option(metavar="DIR", help="Counts, checkpoint and demand.json are kept there.")],
     classes: ClassesFile = None,
     depth: Depth = None,
-    period: Annotated[str, typer.Option(metavar="TIME", help="Requests are counted by so much time.")] = "10m",
+    period: Annotated[
+        str, typer.Option(metavar="TIME", help="Length of a period: requests are counted per period.")
+    ] = "10m",
     grace: Annotated[
-        str | None, typer.Option(metavar="TIME", help="A silent broker is waited for so long; else a period.")
+        str | None,
+        typer.Option(metavar="TIME", help="Wait this long for a broker that writes nothing; else one period."),
     ] = None,
     alpha: Annotated[float, typer.Option(help="Weight of the newest period in the exponential filter.")] = 0.3,
     plan: Annotated[
@@ -44,19 +47,19 @@ def watch(
     ] = None,
     network: LiveNetwork = None,
     token_file: TokenFile = None,
-    horizon: Annotated[str, typer.Option(metavar="TIME", help="How long new demand will last.")] = "7d",
+    horizon: Annotated[str, typer.Option(metavar="TIME", help="How long the new demand is expected to last.")] = "7d",
     response: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Mean size of a response; else a whole topic.")
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Count what is there, and end.")] = False,
-    seconds: Annotated[str | None, typer.Option("--for", metavar="TIME", help="End after so long.")] = None,
-    every: Annotated[str, typer.Option(metavar="TIME", help="The log is looked at so often.")] = "2s",
-    segments: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many are counted at a time.")] = 64,
+    seconds: Annotated[str | None, typer.Option("--for", metavar="TIME", help="End after this time.")] = None,
+    every: Annotated[str, typer.Option(metavar="TIME", help="Look for new segments this often.")] = "2s",
+    segments: Annotated[int, typer.Option(min=1, metavar="N", help="Segments counted at a time, at most.")] = 64,
     master: Master = MASTER,
     memory: Memory = MEMORY,
     conf: Conf = None,
 ) -> None:
-    """Keep demand current while a network writes its log, and say when a plan should be made anew."""
+    """Keep demand current while a network writes its log, and say when a new plan pays."""
     if plan is None and (network is not None or token_file is not None):
         raise SettingsError("--network", "is needed to compare demand with a plan; name that with --plan")
     ended = _end(seconds)
@@ -75,7 +78,11 @@ def watch(
     )
     _check_apart(wish.folder, state.resolve())
     with shown(Console()) as show:
-        _watch(wish, state, adviser, show, once=once, ended=ended, spark=(master, memory, conf))
+        try:
+            _watch(wish, state, adviser, show, once=once, ended=ended, spark=(master, memory, conf))
+        except KeyboardInterrupt:
+            if once or seconds is not None:
+                raise  # not all that was asked for
 
 
 def _watch(

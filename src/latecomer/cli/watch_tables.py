@@ -74,6 +74,8 @@ class _Table:
 def line(found: Glance, before: Glance | None = None) -> str:
     """One batch, or several that came together."""
     total, old = found.total, None if before is None else before.total
+    if total.id < 0:
+        return "; ".join(("no segment has been counted yet", closed(found)))
     segments = total.segments - (0 if old is None else old.segments)
     rows = total.rows - (0 if old is None else old.rows)
     requests = total.requests - (0 if old is None else old.requests)

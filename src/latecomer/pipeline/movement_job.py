@@ -227,8 +227,20 @@ def _check_span(order: Order, visits: int, first: int, last: int) -> None:
         raise SettingsError("", "there are no visits in it; name other files")
     weeks = (last - first) / WEEK_US
     if order.test_weeks >= weeks / 2:
-        told = f"all visits lie within {weeks:.3g} weeks, so that {order.test_weeks:g} leave too little to learn from"
-        raise SettingsError("--test-weeks", f"{told}; try {weeks / 5:.2g}")
+        told = f"all visits lie within {_length(weeks)}, so a test of {order.test_weeks:g} weeks leaves too little"
+        raise SettingsError("--test-weeks", f"{told} to learn from; {_advice(weeks)}")
+
+
+def _length(weeks: float) -> str:
+    for unit, length in (("weeks", 1.0), ("days", 1 / 7), ("hours", 1 / 168)):
+        if weeks >= 2 * length:
+            return f"{weeks / length:.3g} {unit}"
+    return f"{weeks * 7 * 24 * 60:.3g} minutes"
+
+
+def _advice(weeks: float) -> str:
+    """A test of a fifth of the time, where that can be written as a number of weeks."""
+    return f"try {weeks / 5:.2g}" if weeks >= 0.05 else "name files or a log of a longer time"
 
 
 # -- one kind of question

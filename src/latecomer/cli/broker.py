@@ -23,6 +23,10 @@ ConfigFile = Annotated[
 def broker(
     config: ConfigFile = None,
     port: Annotated[int | None, typer.Option(help="Listen here, on 127.0.0.1.", min=0, max=65_535)] = None,
+    admin_port: Annotated[
+        int | None,
+        typer.Option(help="Offer the admin interface here.", min=0, max=65_535, show_default="port of clients + 2000"),
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Directory for everything that is kept.")] = None,
     id: Annotated[str | None, typer.Option(help="Name of this broker.")] = None,
     durability: Annotated[str | None, typer.Option(help="power, process or none.")] = None,
@@ -38,8 +42,8 @@ def broker(
     overrides: dict[str, object] = {}
     if port is not None:
         overrides["listeners"] = [{"kind": "tcp", "port": port}]
-        if config is None:
-            overrides["admin.port"] = 0
+    if admin_port is not None:
+        overrides["admin.port"] = admin_port
     if data is not None:
         overrides["broker.data"] = data
     if id is not None:

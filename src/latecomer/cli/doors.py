@@ -13,14 +13,14 @@ import msgspec
 
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.runtime.network_file import read_network
-from latecomer.runtime.private_files import read_secret
-from latecomer.runtime.security import TOKEN_FILE
-from latecomer.runtime.settings import Settings, load
+from latecomer.runtime.private_files import read_secret, read_text
+from latecomer.runtime.security import ADDRESS_FILE, TOKEN_FILE
+from latecomer.runtime.settings import Settings, http_address, load
 from latecomer.runtime.store_views import StoresView
 
 ANSWER_SECONDS = 5.0
 ANSWER_BYTES = 16 * 1024 * 1024
-ADMIN = "http://127.0.0.1:1888"
+ADMIN = "http://127.0.0.1:3883"
 NETWORK_FILE = "network.toml"
 
 T = TypeVar("T")
@@ -54,21 +54,36 @@ def found_doors(network: Path, configs: Sequence[Path], urls: Sequence[str], tok
         seats = read_network(network / NETWORK_FILE).brokers
         files = [network / seat.id / "settings.toml" for seat in seats]
         return [door_of(load(file, checked=False), file) for file in files]
-    if (network / TOKEN_FILE).exists():
-        return [Door(ADMIN, read_secret(network / TOKEN_FILE, "--network"))]
+    if (network / ADDRESS_FILE).exists():
+        return [door_in(network)]
     raise SettingsError(
         "--network",
         f"{network} is not the data folder of a broker or of 'latecomer up'; name it, or --config, or --admin",
     )
 
 
+def door_in(folder: Path) -> Door:
+    """The admin interface of the broker with this data folder, as it wrote it down when it last started."""
+    address = read_text(folder / ADDRESS_FILE, "--network", bytes_max=1024).strip()
+    if not (folder / TOKEN_FILE).exists():
+        raise SettingsError(
+            "--network", f"{folder} has no {TOKEN_FILE}: name the settings of the broker with --config, or --token-file"
+        )
+    return Door(checked(address, "--network"), read_secret(folder / TOKEN_FILE, "--network"))
+
+
 def door_of(settings: Settings, source: Path) -> Door:
     """The admin interface that a broker with these settings has."""
     admin = settings.admin
-    if not admin.enabled or not admin.port:
-        raise SettingsError("admin.port", "has no fixed number; name the address with --admin", source=str(source))
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(admin.host, admin.host)
-    url = f"http://{f'[{host}]' if ':' in host else host}:{admin.port}"
+    if not admin.enabled:
+        raise SettingsError("admin.enabled", "is false: this broker cannot be asked", source=str(source))
+    written = settings.broker.data / ADDRESS_FILE
+    if settings.admin_port:
+        url = http_address(admin.host, settings.admin_port)
+    elif written.exists():
+        url = checked(read_text(written, "broker.data", bytes_max=1024).strip(), "broker.data")
+    else:
+        raise SettingsError("admin.port", "is 0 and the broker has not run yet; start it", source=str(source))
     if admin.token is not None:
         return Door(url, admin.token)
     return Door(url, read_secret(admin.token_file or settings.broker.data / TOKEN_FILE, "admin.token_file"))

@@ -30,9 +30,9 @@ from latecomer.runtime.errands import Errands
 from latecomer.runtime.journal import Journal
 from latecomer.runtime.links import Links
 from latecomer.runtime.metrics import Counters
-from latecomer.runtime.private_files import private_directory
-from latecomer.runtime.security import Gate, admin_token, link_secret
-from latecomer.runtime.settings import Limits, Listener, Settings
+from latecomer.runtime.private_files import private_directory, write_text
+from latecomer.runtime.security import ADDRESS_FILE, Gate, admin_token, link_secret
+from latecomer.runtime.settings import Limits, Listener, Settings, http_address
 from latecomer.runtime.tls import link_tls, listener_context
 from latecomer.runtime.views import Views
 from latecomer.runtime.websocket import WebSocketProtocol
@@ -191,8 +191,12 @@ class Node:
             await self._listen(listener, f"listeners[{position}]")
         if self.settings.admin.enabled:
             admin = self.settings.admin
-            port = await self.admin.start(admin.host, admin.port)
-            self.addresses.append(f"admin http://{admin.host}:{port}")
+            port = await self.admin.start(admin.host, self.settings.admin_port)
+            address = http_address(admin.host, port)
+            write_text(self.settings.broker.data / ADDRESS_FILE, f"{address}\n")
+            self.addresses.append(f"admin {address}")
+        else:
+            (self.settings.broker.data / ADDRESS_FILE).unlink(missing_ok=True)
         self._reloading = asyncio.get_running_loop().call_later(RELOAD_S, self._reload)
 
     async def run(self, ready: Callable[[Node], None]) -> None:

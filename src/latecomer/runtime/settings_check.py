@@ -92,7 +92,7 @@ def _listening(settings: Settings) -> Iterator[tuple[str, str, int]]:
     if settings.link.number is not None:
         yield "link.port", settings.link.host, settings.link.number
     if settings.admin.enabled:
-        yield "admin.port", settings.admin.host, settings.admin.port
+        yield "admin.port", settings.admin.host, settings.admin_port
 
 
 def _listener(settings: Settings, position: int, listener: Listener) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -63,6 +64,8 @@ def broker(
     run(settings)
 
 
+TIME = "%Y-%m-%d %H:%M:%S"
+"""As the log has it."""
 SWITCH_S = 0.0005
 """How long a thread keeps the interpreter from the event loop, or the loop from the disk's thread."""
 
@@ -87,7 +90,7 @@ async def serve(settings: Settings) -> None:
 def announce(node: Node) -> None:
     """One line when clients can connect; the first address is the one to use."""
     where = ", ".join(node.addresses)
-    typer.echo(f"broker {node.settings.broker.id} is ready: {where}")
+    typer.echo(f"{time.strftime(TIME)} {node.settings.broker.id} is ready: {where}")
     typer.echo(f"  durability {node.settings.broker.durability}, data in {node.settings.broker.data}")
     store, topics = node.settings.store, node.assigner.topics
     if topics:
@@ -113,3 +116,4 @@ def set_up_log(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    logging.getLogger("asyncio").setLevel(max(root.level, logging.INFO))  # its debugging is not ours

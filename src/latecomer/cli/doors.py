@@ -37,6 +37,10 @@ class Refused(LatecomerError):
     """A broker has answered, and says no."""
 
 
+class Unknown(Refused):
+    """A broker has answered, and does not know this client."""
+
+
 class Silent(LatecomerError):
     """No broker has answered."""
 
@@ -135,6 +139,8 @@ def call(
         with error:
             if error.code == 503:
                 raise Silent(f"the broker at {door.url} cannot: {_why(error, path)}") from None
+            if error.code == 404 and (problem := _told(error)).startswith("no client"):
+                raise Unknown(problem) from None
             raise Refused(f"the broker at {door.url} refuses: {_why(error, path)}") from None
     except (OSError, ValueError) as error:
         raise Silent(f"no broker answers at {door.url}: {_reason(error)}") from None
@@ -149,10 +155,14 @@ def _why(error: urllib.error.HTTPError, path: str) -> str:
         return "the token is not the right one"
     if error.code == 404:
         return f"it knows no {path}; is it of an older version?"
+    return _told(error) or f"{error.code}"
+
+
+def _told(error: urllib.error.HTTPError) -> str:
     try:
         return msgspec.json.decode(error.read(ANSWER_BYTES), type=_Problem).problem
     except (OSError, ValueError):
-        return f"{error.code}"
+        return ""
 
 
 def _reason(error: Exception) -> str:

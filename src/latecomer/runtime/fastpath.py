@@ -104,6 +104,8 @@ class FastPath:
                     end = at + 4 * settled
                 elif first == PINGREQ and end == body and not c.held and not general:
                     c.write(PINGRESP)
+                    self.driver.counters.others_in += 1
+                    self.driver.counters.others_out += 1
                 elif not self._odd(c, decode(first, data[body:end], c.version), general):
                     return
                 at = end
@@ -134,6 +136,8 @@ class FastPath:
             for packet in packets:
                 if type(packet) is Publish:
                     received[packet.qos] += 1
+                else:
+                    self.driver.counters.others_in += 1
             self.driver.tell_from(c, MqttReceived(c.id, packets))
         return []
 
@@ -187,6 +191,7 @@ class FastPath:
             else:
                 self._forward_acked(c, Forms(whole, c.version, True, moved(ids, -start)), count, plan)
             counters.publish_received[1] += count
+            counters.others_out += count
             counters.publish_delivered[1] += count * plan.acking
             counters.publish_delivered[0] += count * (len(plan.everybody) - plan.acking)
 
@@ -318,6 +323,7 @@ class FastPath:
     def _settled(self, c: Connection, count: int) -> None:
         session = c.session
         assert session is not None
+        self.driver.counters.others_in += count
         session.leased -= count
         session.leased_from = c.ranges[0][0] if c.ranges else 0
         if session.leased * 2 <= session.quota:

@@ -33,6 +33,7 @@ from latecomer.runtime.metrics import Counters
 from latecomer.runtime.private_files import private_directory, write_text
 from latecomer.runtime.security import ADDRESS_FILE, Gate, admin_token, link_secret
 from latecomer.runtime.settings import Limits, Listener, Settings, http_address
+from latecomer.runtime.sys_figures import SysFigures
 from latecomer.runtime.tls import link_tls, listener_context
 from latecomer.runtime.views import Views
 from latecomer.runtime.websocket import WebSocketProtocol
@@ -170,6 +171,7 @@ class Node:
         self.errands = Errands(self.driver, self.views.carry_out, open=settings.store.remote)
         self.driver.errands = self.errands
         self.admin = Admin(self.views, admin_token(settings), settings.admin.hosts, settings.admin.origins)
+        self.figures = SysFigures(self.driver, settings.broker.sys_interval_s)
         self.servers: list[asyncio.Server] = []
         self.addresses: list[str] = []
         self._reloading: asyncio.TimerHandle | None = None
@@ -197,6 +199,7 @@ class Node:
             self.addresses.append(f"admin {address}")
         else:
             (self.settings.broker.data / ADDRESS_FILE).unlink(missing_ok=True)
+        self.figures.start()
         self._reloading = asyncio.get_running_loop().call_later(RELOAD_S, self._reload)
 
     async def run(self, ready: Callable[[Node], None]) -> None:
@@ -218,6 +221,7 @@ class Node:
         """Say goodbye to everybody, and make everything safe."""
         if self._reloading is not None:
             self._reloading.cancel()
+        self.figures.stop()
         for server in self.servers:
             server.close()
         await self.admin.stop()

@@ -47,7 +47,11 @@ class BrokerSection(Section, frozen=True):
     """How long the broker waits awake for the next message while messages come quickly, instead of being woken up for
     it; 0: never. It stops by itself where that does not pay."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """How much is logged."""
+    """How much is logged. `debug` has a line for each client that connects, subscribes, unsubscribes or leaves, with
+    the reason."""
+    sys_interval_s: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 10.0
+    """How often the broker's own figures are published under `$SYS/broker`, to clients of this broker that subscribe to
+    them; 0: never."""
 
 
 class Listener(Section, frozen=True):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from latecomer import __version__
-from latecomer.core.inputs import MqttFailed
+from latecomer.core.inputs import MqttFailed, SessionEnded
 from latecomer.core.session.state import Session
 from latecomer.messages.mqtt import V5, Reason
 from latecomer.model.ids import BrokerId, ClientId
-from latecomer.runtime.admin import (
+from latecomer.runtime.admin_views import (
     ClientView,
     Health,
     LinkView,
@@ -28,6 +29,9 @@ from latecomer.runtime.store_views import StoresView, counters_of, stores_view
 
 if TYPE_CHECKING:
     from latecomer.runtime.node import Node
+
+
+log = logging.getLogger("latecomer")
 
 
 class Views:
@@ -218,6 +222,13 @@ class Views:
         if session is None or not session.connection:
             return False
         self.node.driver.tell(MqttFailed(session.connection, Reason.ADMINISTRATIVE_ACTION, reason))
+        return True
+
+    def end_session(self, client: ClientId, reason: str) -> bool:
+        if client not in self.core.sessions.by_client:
+            return False
+        log.info("the session of %s is ended by the operator: %s", client, reason)
+        self.node.driver.tell(SessionEnded(client, reason))
         return True
 
     async def reload(self) -> str:

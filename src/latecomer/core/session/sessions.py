@@ -16,7 +16,7 @@ from typing import Any
 
 from latecomer.core.clients import Clients, Disk
 from latecomer.core.effects import Drop, Put
-from latecomer.core.inputs import MqttConnected, MqttFailed, MqttLost, MqttReceived, RulesChanged
+from latecomer.core.inputs import MqttConnected, MqttFailed, MqttLost, MqttReceived, RulesChanged, SessionEnded
 from latecomer.core.orders import Orders
 from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.limits import NEVER_S, Access, SessionLimits
@@ -47,7 +47,7 @@ from latecomer.messages.mqtt import (
 )
 from latecomer.model.event import Event
 from latecomer.model.ids import ClientId, Instant
-from latecomer.model.record import Kind
+from latecomer.model.record import SESSION_ENDED, Kind
 
 CLIENT_ID_BYTES = 1024
 SECOND_US = 1_000_000
@@ -132,7 +132,17 @@ class Sessions:
     def on_lost(self, fact: MqttLost) -> None:
         session = self.by_connection.get(fact.connection)
         if session is not None:
-            self._away(session, keep_will=True)
+            self._away(session, "the connection broke", keep_will=True)
+
+    def on_ended(self, fact: SessionEnded) -> None:
+        """The operator ends a session. Its will is published: that is what a session's end means [MQTT-3.1.2-8]."""
+        session = self.by_client.get(fact.client)
+        if session is None:
+            return
+        if session.connection:
+            self._fail(session, Reason.ADMINISTRATIVE_ACTION, fact.reason)
+        if self.by_client.get(fact.client) is session:  # it has not ended with its connection
+            self._end(session, f"by the operator: {fact.reason}")
 
     def on_rules_changed(self, _: RulesChanged) -> None:
         for session in list(self.by_client.values()):
@@ -311,7 +321,7 @@ class Sessions:
             session.expiry_s = min(expiry_s, self.limits.session_expiry_max_s)
         self.orders.close(session.connection, "")
         keep_will = packet.reason != Reason.SUCCESS  # [MQTT-3.14.4-3]
-        self._away(session, keep_will=keep_will, ends=expiry_s == 0)
+        self._away(session, "the client said goodbye", keep_will=keep_will, ends=expiry_s == 0)
 
     def _auth(self, session: Session, packet: Auth) -> None:
         raise PacketError(Reason.PROTOCOL_ERROR, "AUTH without an authentication method")
@@ -321,10 +331,11 @@ class Sessions:
         if session.version == V5:
             properties = Properties(reason_string=problem[:512])
             self.orders.transmit(session.connection, Disconnect(reason, properties))
-        self.orders.close(session.connection, f"{reason.name.lower()}: {problem}")
-        self._away(session, keep_will=True)
+        why = f"{reason.name.lower()}: {problem}"
+        self.orders.close(session.connection, why)
+        self._away(session, why, keep_will=True)
 
-    def _away(self, session: Session, *, keep_will: bool, ends: bool = False) -> None:
+    def _away(self, session: Session, why: str, *, keep_will: bool, ends: bool = False) -> None:
         """The connection is over; the session may not be."""
         now = self.orders.now
         del self.by_connection[session.connection]
@@ -332,7 +343,7 @@ class Sessions:
         session.away_since = now
         session.leased = 0
         session.choked = False
-        self.orders.note(Kind.DISCONNECTED, client=session.client)
+        self.orders.note(Kind.DISCONNECTED, client=session.client, detail=why)
         if not keep_will:
             session.will = None
         if ends or not session.durable:
@@ -393,7 +404,7 @@ class Sessions:
         else:
             del self.per_user[session.user]
         if why:
-            self.orders.note(Kind.DISCONNECTED, client=session.client, detail=f"session ended: {why}")
+            self.orders.note(Kind.DISCONNECTED, client=session.client, detail=f"{SESSION_ENDED}{why}")
 
     # -- keeping -----------------------------------------------------------------------------------------------------
 

@@ -99,6 +99,30 @@ def test_segments_by_rows(tmp_path: Path) -> None:
     assert bench.segments.status == Status(settled=2000, written=2000)
 
 
+def test_segments_by_bytes(tmp_path: Path) -> None:
+    """Rows may be long: a hundred thousand of them are no bound on memory or on a file."""
+    bench = Bench(tmp_path, bytes_max=1)
+    bench.take(records(PART_ROWS - 1))
+    assert names(tmp_path) == [], "rows are looked at when there are enough of them to be packed"
+    bench.take(records(PART_ROWS + 2, PART_ROWS - 1))
+    assert len(names(tmp_path)) == 2
+    assert bench.segments.finish()
+    assert len(names(tmp_path)) == 3
+    assert list(read_records(tmp_path)) == records(2 * PART_ROWS + 1)
+
+
+def test_nobody_else_can_read_the_log(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        bench = Bench(tmp_path / "log")
+        bench.take(records(1))
+        assert bench.segments.finish()
+    finally:
+        os.umask(before)
+    (segment,) = (tmp_path / "log").iterdir()
+    assert (segment.parent.stat().st_mode & 0o777, segment.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
 def test_segments_by_time(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.later(100)

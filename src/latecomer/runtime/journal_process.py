@@ -28,6 +28,7 @@ import msgspec
 
 from latecomer.eventlog import EventLogError, Files, Keep
 from latecomer.eventlog.apart import NoRow, fill_apart, pack
+from latecomer.eventlog.files import BYTES_MAX
 from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Kind, Record
 from latecomer.wire.mqtt import header
@@ -61,6 +62,8 @@ class Orders(msgspec.Struct, frozen=True):
     seconds_max: float
     keep: Keep
     retry_s: float
+    bytes_max: int = BYTES_MAX
+    """Bytes of packed rows in one segment, or some more: rows are packed many at a time."""
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True):
@@ -92,6 +95,7 @@ class Segments:
         self._parts: list[bytes] = []
         """Packed rows of the segment that is being gathered."""
         self._packed_rows = 0
+        self._packed_bytes = 0
         self._first_us: Instant = 0
         self._begun_at = 0.0
         self._retry_at = 0.0
@@ -105,7 +109,7 @@ class Segments:
     @property
     def full(self) -> bool:
         """Whether a segment's worth of rows waits for the disk: nothing more should come before it is written."""
-        return self._packed_rows >= self._orders.rows_max
+        return self._packed_rows >= self._orders.rows_max or self._packed_bytes >= self._orders.bytes_max
 
     def take(self, items: list[Item]) -> None:
         """Keep what came, and write what is complete."""
@@ -153,13 +157,16 @@ class Segments:
 
     def _pack(self, rows_min: int) -> None:
         """Pack the rows, `rows_min` or more at a time, as many as this segment can have."""
-        while (room := self._orders.rows_max - self._packed_rows) and len(self._rows) >= min(rows_min, room):
+        while not self.full and len(self._rows) >= min(rows_min, self._orders.rows_max - self._packed_rows):
+            room = self._orders.rows_max - self._packed_rows
             part = self._rows[: min(room, PART_ROWS)]
             del self._rows[: len(part)]
             if not self._packed_rows:
                 self._first_us = part[0].at_us
-            self._parts.append(pack(part))
+            packed = pack(part)
+            self._parts.append(packed)
             self._packed_rows += len(part)
+            self._packed_bytes += len(packed)
 
     def _seal(self) -> bool:
         """Make a segment of what is packed; False if that must wait."""
@@ -176,7 +183,7 @@ class Segments:
             written = self.status.written + self._packed_rows - lost
             self._change(written=written, lost=self.status.lost + lost, problem="")
         self._gone += self._packed_rows
-        self._packed_rows = 0
+        self._packed_rows = self._packed_bytes = 0
         self._parts.clear()
         self._begun_at = now
         return True

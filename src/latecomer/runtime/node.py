@@ -135,7 +135,8 @@ class Node:
                 self.clock,
                 rows_max=log_settings.segment_rows,
                 seconds_max=log_settings.segment_s,
-                keep=Keep(segments=log_settings.keep_segments),
+                bytes_max=log_settings.segment_bytes,
+                keep=Keep(segments=log_settings.keep_segments, bytes=log_settings.keep_bytes),
             )
         self.assigner = Assigner(settings, self.clock)
         core_settings = settings.core_settings()

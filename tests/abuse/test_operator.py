@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import time
 
+import pytest
+
+from latecomer.cli.doors import call, door_in
 from latecomer.cli.main import VERBS, run
+from latecomer.runtime.admin_views import ClientView
 from tests.abuse.house import House, Probe, settled
 from tests.conformance.codec import PUBLISH, V5, V311, P
 
-SETTINGS = {"broker": {"log_level": "debug", "sys_interval_s": 0.2}}
+SETTINGS = {"broker": {"log_level": "debug", "sys_interval_s": 0.2}, "store": {"topics": ["kept/#"]}}
 
 
 def test_the_log_has_a_line_for_each_thing_a_client_does(house: House, probe: Probe) -> None:
@@ -48,3 +53,32 @@ def test_a_session_is_ended_and_its_client_id_is_free(house: House, probe: Probe
     assert not owner.connack.session_present
     assert run(VERBS, ["sessions", "end", "nobody", "--network", data]) == 1
     assert "the session of mine is ended by the operator: not yours" in house.log
+
+
+def test_since_when_a_client_is_connected(house: House, probe: Probe) -> None:
+    before_us = time.time_ns() // 1000
+    house.join(V5, client_id="fresh")
+    door = door_in(house.folder / "data")
+    assert before_us - 1_000_000 < call(door, "client", ClientView, {"id": "fresh"}).since_us < before_us + 60_000_000
+
+
+def test_reload_says_what_it_does_not_do(house: House, probe: Probe) -> None:
+    door = door_in(house.folder / "data")
+    assert call(door, "reload", dict[str, str], body={})["done"] == "users and rules are in force as their files say"
+    file = house.folder / "broker.toml"
+    before = file.read_text("utf-8")
+    try:
+        file.write_text(before + "[limits]\nsessions = 7\n", "utf-8")
+        assert call(door, "reload", dict[str, str], body={})["done"].endswith("after a restart only: limits.sessions")
+        file.write_text("[limits]\nsessions = 'many'\n", "utf-8")
+        assert "the settings file cannot be used" in call(door, "reload", dict[str, str], body={})["done"]
+    finally:
+        file.write_text(before, "utf-8")
+
+
+def test_a_store_of_a_running_broker_is_asked_for_where_it_can_be(
+    house: House, probe: Probe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = house.folder / "data"
+    assert run(VERBS, ["store", "status", str(data)]) == 2
+    assert f"ask it: latecomer stores --network {data}, or stop it first" in capsys.readouterr().err

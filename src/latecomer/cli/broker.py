@@ -6,12 +6,15 @@ import asyncio
 import logging
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from latecomer.cli.doors import NETWORK_FILE
 from latecomer.cli.store_options import Capacity, Keep, store_amounts
+from latecomer.model.errors import SettingsError
 from latecomer.runtime.assignment import told
 from latecomer.runtime.node import Node
 from latecomer.runtime.settings import Settings, load
@@ -55,13 +58,25 @@ def broker(
         overrides["store.topics"] = store
     overrides |= {f"store.{key}": value for key, value in store_amounts(keep, capacity).items()}
     settings = load(config, overrides)
+    look_at(settings, amounts=bool(keep or capacity))
     if check:
         typer.echo(f"the settings of broker {settings.broker.id!r} can work")
         if sentence := told(settings):
             typer.echo(sentence)
         return
     set_up_log(settings.broker.log_level)
-    run(settings)
+    run(settings, None if config is None else lambda: load(config, overrides))
+
+
+def look_at(settings: Settings, *, amounts: bool) -> None:
+    """What an operator may have got wrong on the command line."""
+    data = settings.broker.data
+    if (data / NETWORK_FILE).exists():
+        problem = f"{data} is the folder of a network of 'latecomer up'; name another one with --data"
+        raise SettingsError("broker.data", problem)
+    if amounts and not settings.store.topics:
+        problem = "--keep and --capacity are for a store, and this broker keeps no topics unless a plan assigns some"
+        typer.echo(f"latecomer: {problem}; name them with --store", err=True)
 
 
 TIME = "%Y-%m-%d %H:%M:%S"
@@ -70,20 +85,21 @@ SWITCH_S = 0.0005
 """How long a thread keeps the interpreter from the event loop, or the loop from the disk's thread."""
 
 
-def run(settings: Settings) -> None:
-    """Serve until told to stop."""
+def run(settings: Settings, reread: Callable[[], Settings] | None = None) -> None:
+    """Serve until told to stop; `reread` says what the settings file says now."""
     sys.setswitchinterval(SWITCH_S)
     try:
         import uvloop
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(settings))
+            runner.run(serve(settings, reread))
     except ImportError:
-        asyncio.run(serve(settings))
+        asyncio.run(serve(settings, reread))
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: Settings, reread: Callable[[], Settings] | None = None) -> None:
     node = Node(settings)
+    node.reread = reread
     await node.run(announce)
 
 

@@ -15,6 +15,7 @@ import hmac
 import ipaddress
 import json
 import logging
+import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, NoReturn, Protocol, TypeVar
@@ -171,9 +172,9 @@ class Admin:
             await web.TCPSite(runner, host, port, ssl_context=tls).start()
         except OSError as error:
             await runner.cleanup()
-            raise SettingsError(
-                "admin.port", f"cannot listen on {host}, port {port}: {error.strerror or error}; choose another one"
-            ) from error
+            why = os.strerror(error.errno).lower() if error.errno else str(error)  # asyncio adds a tale of its own
+            problem = f"cannot listen on {host}, port {port}: {why}; choose another one"
+            raise SettingsError("admin.port", problem) from error
         self._runner = runner
         return int(runner.addresses[0][1])
 

@@ -120,6 +120,8 @@ class Node:
         self.settings = settings
         self.stopping = asyncio.Event()
         self.failure: Exception | None = None
+        self.served = False
+        """Whether every door has been opened."""
         private_directory(settings.broker.data, "broker.data")
         self.gate = Gate(settings.access)
         self.counters = Counters()
@@ -173,6 +175,8 @@ class Node:
         self.driver.errands = self.errands
         self.admin = Admin(self.views, admin_token(settings), settings.admin.hosts, settings.admin.origins)
         self.figures = SysFigures(self.driver, settings.broker.sys_interval_s)
+        self.reread: Callable[[], Settings] | None = None
+        """What the settings file says now, if there is one."""
         self.servers: list[asyncio.Server] = []
         self.addresses: list[str] = []
         self._reloading: asyncio.TimerHandle | None = None
@@ -201,6 +205,7 @@ class Node:
         else:
             (self.settings.broker.data / ADDRESS_FILE).unlink(missing_ok=True)
         self.figures.start()
+        self.served = True
         self._reloading = asyncio.get_running_loop().call_later(RELOAD_S, self._reload)
 
     async def run(self, ready: Callable[[Node], None]) -> None:
@@ -247,7 +252,8 @@ class Node:
             try:
                 await self.journal.close()
             except EventLogError as error:
-                log.error("%s", error)
+                if self.served:  # otherwise there is a better reason to tell, and nothing worth a record
+                    log.error("%s", error)
         self.gate.close()
 
     def _failed(self, error: Exception) -> None:

@@ -15,7 +15,6 @@ import msgspec
 
 from latecomer.core.routing import Routing
 from latecomer.core.settings import BrokerSettings
-from latecomer.history.owned import OTHERS
 from latecomer.model.errors import SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.model.toml_text import SIZE_MAX, Shape, TomlText, decode_text, sentence
@@ -382,9 +381,11 @@ def load(path: Path | None = None, overrides: Mapping[str, object] | None = None
     """
     if path is None:
         return loads("", overrides=overrides, checked=checked)
+    from latecomer.runtime.settings_check import check_secrets  # as in `loads`
+
     settings = loads(_read(path), str(path), path.parent, overrides, checked=checked)
     if checked:
-        _check_secrets(settings, path)
+        check_secrets(settings, path)
     return settings
 
 
@@ -466,16 +467,6 @@ def _read(path: Path) -> str:
     except ValueError:
         raise SettingsError("", "is not the name of a file", source=repr(source)) from None
     return decode_text(data, source, "settings file")
-
-
-def _check_secrets(settings: Settings, path: Path) -> None:
-    """A file with a secret in it must not be for everybody to read, as a file with nothing else in it."""
-    for key, secret in (("link.secret", settings.link.secret), ("admin.token", settings.admin.token)):
-        if secret is not None and path.stat().st_mode & OTHERS:
-            problem = (
-                f"other users can read {str(path)!r}; run: chmod 600 {path}, or put the secret into a file of its own"
-            )
-            raise SettingsError(key, problem, source=str(path))
 
 
 def _places(key: str) -> tuple[str | int, ...]:

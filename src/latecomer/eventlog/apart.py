@@ -1,8 +1,8 @@
 """The contents of a segment, made by a short-lived process.
 
 Arrow takes about 100 MB, and a process that has loaded it keeps them for as long as it lives. So who writes a segment
-now and then forks, and the child loads Arrow, makes columns of the rows, writes them into the file that it inherited,
-says what became of them, and ends. Only for processes with a single thread.
+now and then forks, and the child loads Arrow, makes columns of the rows, hands the file's contents back through a pipe,
+and ends. Only for processes with a single thread.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
-from typing import BinaryIO, NoReturn
+from io import BytesIO
+from typing import NoReturn
 
 import msgspec
 
@@ -18,19 +19,16 @@ from latecomer.eventlog.errors import EventLogError
 from latecomer.model.record import Record
 
 
-class NoRow(Exception):
-    """None of the rows fits into the columns, so there is nothing to write; how many there were."""
+class Made(msgspec.Struct, frozen=True):
+    """The contents of a segment."""
 
-
-class _Answer(msgspec.Struct, frozen=True):
-    """What the child says."""
-
-    written: int = 0
+    data: bytes = b""
+    """As Parquet; empty if none of the rows fits into the columns."""
+    rows: int = 0
     lost: int = 0
-    error: int = 0
-    """Why the file could not be written, as a number of the system."""
+    """Rows that no column takes: a mistake of ours."""
     problem: str = ""
-    """The same for whatever has no number."""
+    """Why there is nothing; for the parent."""
 
 
 def pack(rows: Sequence[Record]) -> bytes:
@@ -38,46 +36,41 @@ def pack(rows: Sequence[Record]) -> bytes:
     return msgspec.msgpack.encode(rows)
 
 
-def fill_apart(parts: Sequence[bytes], file: BinaryIO) -> int:
-    """Write packed rows as the contents of a segment; returns how many of them no column took."""
+def make_apart(parts: Sequence[bytes]) -> Made:
+    """The contents of a segment with these packed rows."""
     here, there = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(here)
-        _child(parts, file, there)
+        _child(parts, there)
     os.close(there)
     with os.fdopen(here, "rb") as pipe:
         said = pipe.read()
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if not said:
+    if code:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         raise EventLogError(f"the process that makes a segment of the event log {how}; is there enough memory?")
-    answer = msgspec.msgpack.decode(said, type=_Answer)
-    if answer.error:
-        raise OSError(answer.error, os.strerror(answer.error))
-    if answer.problem:
-        raise EventLogError(f"a segment of the event log cannot be made: {answer.problem}")
-    if not answer.written:
-        raise NoRow(answer.lost)
-    return answer.lost
+    made = msgspec.msgpack.decode(said, type=Made)
+    if made.problem:
+        raise EventLogError(f"a segment of the event log cannot be made: {made.problem}")
+    return made
 
 
-def _child(parts: Sequence[bytes], file: BinaryIO, there: int) -> NoReturn:
+def _child(parts: Sequence[bytes], there: int) -> NoReturn:
     code = 1
     try:
         try:
-            answer = _make(parts, file)
-        except OSError as error:
-            answer = _Answer(error=error.errno or 0, problem=str(error))
+            made = _make(parts)
         except Exception as error:
-            answer = _Answer(problem=f"{type(error).__name__}: {error}"[:500])
-        os.write(there, msgspec.msgpack.encode(answer))
+            made = Made(problem=f"{type(error).__name__}: {error}"[:500])
+        with os.fdopen(there, "wb") as pipe:
+            pipe.write(msgspec.msgpack.encode(made))
         code = 0
     finally:
         os._exit(code)  # nothing of the parent is tidied up here
 
 
-def _make(parts: Sequence[bytes], file: BinaryIO) -> _Answer:
+def _make(parts: Sequence[bytes]) -> Made:
     import pyarrow as pa
 
     from latecomer.eventlog.schema import table_of, write_table
@@ -92,10 +85,10 @@ def _make(parts: Sequence[bytes], file: BinaryIO) -> _Answer:
             lost += len(rows) - len(fitting)
             tables.append(table_of(fitting))
     table = pa.concat_tables(tables)
+    file = BytesIO()
     if table.num_rows:
         write_table(table, file)
-        file.flush()
-    return _Answer(table.num_rows, lost)
+    return Made(file.getvalue(), table.num_rows, lost)
 
 
 def _fits(row: Record) -> bool:

@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from latecomer.eventlog import EventLogError, Files, Keep
-from latecomer.eventlog.apart import NoRow, fill_apart, pack
+from latecomer.eventlog.apart import Made, make_apart, pack
 from latecomer.eventlog.files import BYTES_MAX
 from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Kind, Record
@@ -96,6 +96,8 @@ class Segments:
         """Packed rows of the segment that is being gathered."""
         self._packed_rows = 0
         self._packed_bytes = 0
+        self._made: Made | None = None
+        """The contents of the segment, if they are made and wait for the disk."""
         self._first_us: Instant = 0
         self._begun_at = 0.0
         self._retry_at = 0.0
@@ -165,6 +167,7 @@ class Segments:
                 self._first_us = part[0].at_us
             packed = pack(part)
             self._parts.append(packed)
+            self._made = None
             self._packed_rows += len(part)
             self._packed_bytes += len(packed)
 
@@ -175,7 +178,7 @@ class Segments:
             if now < self._retry_at:
                 return False
             try:
-                lost = self._write()
+                lost = self._write().lost
             except (OSError, EventLogError) as error:
                 self._retry_at = self._clock() + self._orders.retry_s
                 self._change(failures=self.status.failures + 1, problem=self._sentence(error))
@@ -185,22 +188,22 @@ class Segments:
         self._gone += self._packed_rows
         self._packed_rows = self._packed_bytes = 0
         self._parts.clear()
+        self._made = None
         self._begun_at = now
         return True
 
-    def _write(self) -> int:
-        """Put a segment into place; returns how many of its rows no column takes."""
+    def _write(self) -> Made:
+        """Put a segment into place; its contents are made once, however often the disk fails."""
+        made = self._made = self._made or make_apart(self._parts)
+        if not made.rows:
+            return made
         if self._files is None:
             self._files = Files(Path(os.fsdecode(self._orders.directory)), self._orders.broker, self._orders.boot)
-        lost: list[int] = []
-        try:
-            self._files.write(self._first_us, lambda file: lost.append(fill_apart(self._parts, file)))
-        except NoRow:
-            return self._packed_rows
+        self._files.write(self._first_us, lambda file: file.write(made.data))
         with suppress(OSError):  # the segment is in place, and must not be written once more
             self._files.sync()
         self._files.thin_out(self._orders.keep)
-        return lost[0]
+        return made
 
     def _sentence(self, error: OSError | EventLogError) -> str:
         if isinstance(error, EventLogError):

@@ -103,9 +103,7 @@ class FastPath:
                 elif first == PUBACK and c.ranges and (settled := self._settle(c, data, at, size)):
                     end = at + 4 * settled
                 elif first == PINGREQ and end == body and not c.held and not general:
-                    c.write(PINGRESP)
-                    self.driver.counters.others_in += 1
-                    self.driver.counters.others_out += 1
+                    self._answer_ping(c)
                 elif not self._odd(c, decode(first, data[body:end], c.version), general):
                     return
                 at = end
@@ -120,6 +118,11 @@ class FastPath:
             self._to_core(c, general)
             if at < size and c.attached:
                 c.keep(data[at:])
+
+    def _answer_ping(self, c: Connection) -> None:
+        c.write(PINGRESP)
+        self.driver.counters.others_in += 1
+        self.driver.counters.others_out += 1
 
     def _odd(self, c: Connection, packet: Packet, general: list[Packet]) -> bool:
         """A packet for the core, unless it is an acknowledgement of what the core has not sent; whether the connection

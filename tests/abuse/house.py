@@ -83,6 +83,7 @@ class House:
         whole |= {key: value for key, value in self.settings.items() if key not in whole}
         path = self.folder / "broker.toml"
         path.write_text(toml(whole), "utf-8")
+        path.chmod(0o600)  # some have secrets in it
         return path
 
     @property

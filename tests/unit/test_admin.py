@@ -17,8 +17,8 @@ import pytest
 
 from latecomer.model.errors import SettingsError
 from latecomer.runtime import admin as api
-from latecomer.runtime.admin import (
-    Admin,
+from latecomer.runtime.admin import Admin
+from latecomer.runtime.admin_views import (
     ClientView,
     Health,
     LinkView,
@@ -102,6 +102,10 @@ class Node:
 
     def disconnect(self, client: str, reason: str) -> bool:
         self.done.append(f"{client}: {reason}")
+        return client in self.known
+
+    def end_session(self, client: str, reason: str) -> bool:
+        self.done.append(f"end {client}: {reason}")
         return client in self.known
 
     async def reload(self) -> str:
@@ -298,6 +302,16 @@ def test_a_store_is_complete_where_all_its_classes_are(
     assert complete_since(classes, kept_from_us) == since_us
 
 
+def test_a_session_is_ended() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        status, body, _ = await caller.ask("/api/v1/end-session", "POST", json={"client": "a", "reason": "moved"})
+        assert (status, body, node.done) == (200, {"done": "the session is ended"}, ["end a: moved"])
+        status, body, _ = await caller.ask("/api/v1/end-session", "POST", json={"client": "who"})
+        assert (status, body) == (404, {"problem": "no client 'who' at this broker"})
+
+    told(story)
+
+
 def test_any_name_is_told_as_it_is() -> None:
     async def story(node: Node, caller: Caller) -> None:
         status, body, _ = await caller.ask("/api/v1/client", params={"id": NASTY})
@@ -453,7 +467,7 @@ def test_without_the_token_nothing_is_told(headers: dict[str, str]) -> None:
             assert status == 401
             assert list(body) == ["problem"]
             assert answer.headers["WWW-Authenticate"] == "Bearer"
-        for path in ("disconnect", "reload", "shutdown"):
+        for path in ("disconnect", "end-session", "reload", "shutdown"):
             assert (await caller.ask(f"/api/v1/{path}", "POST", token=None, headers=headers, json={}))[0] == 401
         assert (await caller.ask(f"/api/v1/overview?token={TOKEN}&access_token={TOKEN}", token=None))[0] == 401
 

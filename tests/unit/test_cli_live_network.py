@@ -122,7 +122,7 @@ def test_a_file_that_nobody_runs(tmp_path: Path) -> None:
     ("words", "sentence"),
     [
         ("nowhere", "is neither a file"),
-        (".", "is not the data folder of 'latecomer up'"),
+        (".", "is not the data folder of a broker or of 'latecomer up'"),
         ("ftp://x", "is neither a file"),
     ],
 )

@@ -131,7 +131,7 @@ def test_the_settings_of_a_broker_say_where_it_is(token: Path, tmp_path: Path, c
     assert "b2" in capsys.readouterr().out
     config.write_text("[admin]\nport = 0\n", encoding="utf-8")
     assert run(VERBS, ["stores", "--config", str(config)]) == 2
-    assert "admin.port: has no fixed number" in capsys.readouterr().err
+    assert "admin.port: is 0 and the broker has not run yet" in capsys.readouterr().err
 
 
 # -- files

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import typer
 
 from latecomer.cli.main import VERBS, run
-from latecomer.runtime.users import Users, read_users
+from latecomer.cli.user import add
+from latecomer.runtime.users import Hashed, Users, read_users
 
 Capture = pytest.CaptureFixture[str]
 
@@ -106,3 +109,27 @@ def test_what_cannot_be_done_is_one_sentence(
     assert shown.startswith(f"latecomer: {sentence}")
     assert shown.count("\n") == 1
     assert Path("users").read_bytes() == b""
+
+
+def test_two_who_add_a_user_at_once_lose_none(tmp_path: Path, password: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has read the file before the other writes it, unless one waits for the other."""
+    path = tmp_path / "users"
+    both_have_read = threading.Barrier(2, timeout=0.5)
+
+    def read_together(file: Path) -> dict[str, Hashed]:
+        found = read_users(file) if file.exists() else {}
+        with suppress(threading.BrokenBarrierError):
+            both_have_read.wait()
+        return found
+
+    add(name="first", file=path, password_file=password)
+    monkeypatch.setattr("latecomer.cli.user.read_users", read_together)
+    threads = [
+        threading.Thread(target=add, kwargs={"name": name, "file": path, "password_file": password})
+        for name in ("ann", "bob")
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(read_users(path)) == ["ann", "bob", "first"]

@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from latecomer.eventlog import Files, Keep, SegmentWriter, read_records
+from latecomer.eventlog import Files, Keep, SegmentWriter, apart, read_records
 from latecomer.messages.mqtt import V5, V311, Publish
 from latecomer.model.record import Kind, Record
 from latecomer.runtime.journal import COMMAND
 from latecomer.runtime.journal_process import (
     HEAD_BYTES,
-    TABLE_ROWS,
+    PART_ROWS,
     Frames,
     Item,
     Orders,
@@ -67,7 +67,7 @@ class Bench:
 
 
 def test_what_is_taken_is_written_and_reported(tmp_path: Path) -> None:
-    bench, given = Bench(tmp_path), records(2 * TABLE_ROWS + 7)
+    bench, given = Bench(tmp_path), records(2 * PART_ROWS + 7)
     bench.take(given[:10])
     bench.take(given[10:])
     assert bench.reports == []
@@ -97,6 +97,30 @@ def test_segments_by_rows(tmp_path: Path) -> None:
     assert len(names(tmp_path)) == 3
     assert list(read_records(tmp_path)) == given
     assert bench.segments.status == Status(settled=2000, written=2000)
+
+
+def test_segments_by_bytes(tmp_path: Path) -> None:
+    """Rows may be long: a hundred thousand of them are no bound on memory or on a file."""
+    bench = Bench(tmp_path, bytes_max=1)
+    bench.take(records(PART_ROWS - 1))
+    assert names(tmp_path) == [], "rows are looked at when there are enough of them to be packed"
+    bench.take(records(PART_ROWS + 2, PART_ROWS - 1))
+    assert len(names(tmp_path)) == 2
+    assert bench.segments.finish()
+    assert len(names(tmp_path)) == 3
+    assert list(read_records(tmp_path)) == records(2 * PART_ROWS + 1)
+
+
+def test_nobody_else_can_read_the_log(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        bench = Bench(tmp_path / "log")
+        bench.take(records(1))
+        assert bench.segments.finish()
+    finally:
+        os.umask(before)
+    (segment,) = (tmp_path / "log").iterdir()
+    assert (segment.parent.stat().st_mode & 0o777, segment.stat().st_mode & 0o777) == (0o700, 0o600)
 
 
 def test_segments_by_time(tmp_path: Path) -> None:
@@ -337,6 +361,34 @@ def test_signals_are_for_the_broker_and_the_end_of_the_input_is_the_end(tmp_path
         *records(3),
         Record(9, "b1", Kind.PUBLISHED, client="c", topic="a", count=2),
     ]
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
+def test_the_process_that_lives_long_never_loads_arrow(tmp_path: Path) -> None:
+    """It would keep about 100 MB for good."""
+    with started() as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(framed(orders(tmp_path, rows_max=2)) + framed(records(4)))
+        process.stdin.flush()
+        while msgspec.json.decode(process.stdout.readline(), type=Status).written < 4:
+            pass
+        assert len(names(tmp_path)) == 2
+        assert "libarrow" not in Path(f"/proc/{process.pid}/maps").read_text()
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def test_a_child_that_is_killed_is_a_failure_and_the_rows_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path, rows_max=2)
+    with monkeypatch.context() as killed:
+        killed.setattr(apart, "_make", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        bench.take(records(2))
+    assert bench.segments.status.failures == 1
+    assert "was ended by SIGKILL" in bench.segments.status.problem
+    assert names(tmp_path) == [], "nothing that is half a segment"
+    bench.later(5)
+    assert list(read_records(tmp_path)) == records(2)
 
 
 def test_an_input_that_ends_before_it_began() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -341,3 +342,10 @@ def test_a_broker_does_not_notice_a_new_wall_clock(tmp_path: Path, monkeypatch: 
             assert node.links.current["b"].number == number
 
     play(story())
+
+
+def test_a_name_that_is_not_found_is_told_as_such() -> None:
+    """The numbers of the resolver are no error numbers of the system: -2 was "unknown error -2"."""
+    assert link_connection.explain(socket.gaierror(socket.EAI_NONAME, "whatever")) == "there is no host of this name"
+    assert link_connection.explain(socket.gaierror(socket.EAI_AGAIN, "try again later")) == "try again later"
+    assert link_connection.explain(ConnectionRefusedError(111, "x")) == "connection refused"

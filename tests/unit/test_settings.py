@@ -53,6 +53,7 @@ routing = {{ kind = "hierarchy", root = "b1" }}
 """,
         encoding="utf-8",
     )
+    file.chmod(0o600)
     settings = load(file)
     assert settings.broker.data == tmp_path / "data"
     assert [(each.kind, each.port) for each in settings.listening()] == [("ws", 8083), ("tcp", 0)]
@@ -258,3 +259,21 @@ def test_loopback(host: str) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "localhost.example", "", "::ffff:10.0.0.1", "127.1"])
 def test_not_loopback(host: str) -> None:
     assert not is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [(f"[link]\nport = 0\nsecret = '{SECRET}'\n", "link.secret"), (f"[admin]\ntoken = '{SECRET}'\n", "admin.token")],
+)
+def test_a_secret_in_a_file_that_others_can_read(text: str, key: str, tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(text, encoding="utf-8")
+    file.chmod(0o644)
+    with pytest.raises(SettingsError, match=f"{key}: other users can read .*; run: chmod 600 {file}"):
+        load(file)
+    assert load(file, checked=False).broker.id == "broker", "who only looks something up is not the one to refuse"
+    file.chmod(0o600)
+    load(file)
+    file.write_text("[broker]\nid = 'b1'\n", encoding="utf-8")
+    file.chmod(0o644)
+    assert load(file).broker.id == "b1", "without a secret anybody may read it"

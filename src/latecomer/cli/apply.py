@@ -37,7 +37,9 @@ from latecomer.model.plan import Plan
 from latecomer.runtime.amounts import duration_us, show_size
 from latecomer.sim.transcript import plain
 
-NETWORK_HELP = "Address of a broker's admin interface, as http://127.0.0.1:1888, or the data folder of 'latecomer up'."
+NETWORK_HELP = (
+    "Address of an admin interface, as http://127.0.0.1:3883, or the data folder of a broker or of 'latecomer up'."
+)
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="As 'latecomer plan --out' writes it.")]
 Network = Annotated[str, typer.Option(metavar="URL|DIR", help=NETWORK_HELP)]
 TokenFile = Annotated[

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from latecomer.cli.doors import NETWORK_FILE
 from latecomer.cli.store_options import Capacity, Keep, store_amounts
+from latecomer.model.errors import SettingsError
 from latecomer.runtime.assignment import told
 from latecomer.runtime.node import Node
 from latecomer.runtime.settings import Settings, load
@@ -23,6 +27,10 @@ ConfigFile = Annotated[
 def broker(
     config: ConfigFile = None,
     port: Annotated[int | None, typer.Option(help="Listen here, on 127.0.0.1.", min=0, max=65_535)] = None,
+    admin_port: Annotated[
+        int | None,
+        typer.Option(help="Offer the admin interface here.", min=0, max=65_535, show_default="port of clients + 2000"),
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Directory for everything that is kept.")] = None,
     id: Annotated[str | None, typer.Option(help="Name of this broker.")] = None,
     durability: Annotated[str | None, typer.Option(help="power, process or none.")] = None,
@@ -38,8 +46,8 @@ def broker(
     overrides: dict[str, object] = {}
     if port is not None:
         overrides["listeners"] = [{"kind": "tcp", "port": port}]
-        if config is None:
-            overrides["admin.port"] = 0
+    if admin_port is not None:
+        overrides["admin.port"] = admin_port
     if data is not None:
         overrides["broker.data"] = data
     if id is not None:
@@ -50,40 +58,55 @@ def broker(
         overrides["store.topics"] = store
     overrides |= {f"store.{key}": value for key, value in store_amounts(keep, capacity).items()}
     settings = load(config, overrides)
+    look_at(settings, amounts=bool(keep or capacity))
     if check:
         typer.echo(f"the settings of broker {settings.broker.id!r} can work")
         if sentence := told(settings):
             typer.echo(sentence)
         return
     set_up_log(settings.broker.log_level)
-    run(settings)
+    run(settings, None if config is None else lambda: load(config, overrides))
 
 
+def look_at(settings: Settings, *, amounts: bool) -> None:
+    """What an operator may have got wrong on the command line."""
+    data = settings.broker.data
+    if (data / NETWORK_FILE).exists():
+        problem = f"{data} is the folder of a network of 'latecomer up'; name another one with --data"
+        raise SettingsError("broker.data", problem)
+    if amounts and not settings.store.topics:
+        problem = "--keep and --capacity are for a store, and this broker keeps no topics unless a plan assigns some"
+        typer.echo(f"latecomer: {problem}; name them with --store", err=True)
+
+
+TIME = "%Y-%m-%d %H:%M:%S"
+"""As the log has it."""
 SWITCH_S = 0.0005
 """How long a thread keeps the interpreter from the event loop, or the loop from the disk's thread."""
 
 
-def run(settings: Settings) -> None:
-    """Serve until told to stop."""
+def run(settings: Settings, reread: Callable[[], Settings] | None = None) -> None:
+    """Serve until told to stop; `reread` says what the settings file says now."""
     sys.setswitchinterval(SWITCH_S)
     try:
         import uvloop
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(settings))
+            runner.run(serve(settings, reread))
     except ImportError:
-        asyncio.run(serve(settings))
+        asyncio.run(serve(settings, reread))
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: Settings, reread: Callable[[], Settings] | None = None) -> None:
     node = Node(settings)
+    node.reread = reread
     await node.run(announce)
 
 
 def announce(node: Node) -> None:
     """One line when clients can connect; the first address is the one to use."""
     where = ", ".join(node.addresses)
-    typer.echo(f"broker {node.settings.broker.id} is ready: {where}")
+    typer.echo(f"{time.strftime(TIME)} {node.settings.broker.id} is ready: {where}")
     typer.echo(f"  durability {node.settings.broker.durability}, data in {node.settings.broker.data}")
     store, topics = node.settings.store, node.assigner.topics
     if topics:
@@ -109,3 +132,4 @@ def set_up_log(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    logging.getLogger("asyncio").setLevel(max(root.level, logging.INFO))  # its debugging is not ours

@@ -50,7 +50,7 @@ HINTS = {
     0x9B: "choose a lower --qos",
     0x9E: "this broker has no shared subscriptions; leave out --share",
 }
-GONE_FOR_GOOD = (0x81, 0x82, 0x87, 0x8E, 0x95, 0x98)
+GONE_FOR_GOOD = (0x81, 0x82, 0x87, 0x8E, 0x95)
 """Reasons to be sent away after which the same client would only be sent away again."""
 
 CONNECTION = "Connection"

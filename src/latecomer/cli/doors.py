@@ -13,14 +13,14 @@ import msgspec
 
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.runtime.network_file import read_network
-from latecomer.runtime.private_files import read_secret
-from latecomer.runtime.security import TOKEN_FILE
-from latecomer.runtime.settings import Settings, load
+from latecomer.runtime.private_files import read_secret, read_text
+from latecomer.runtime.security import ADDRESS_FILE, TOKEN_FILE
+from latecomer.runtime.settings import Settings, http_address, load
 from latecomer.runtime.store_views import StoresView
 
 ANSWER_SECONDS = 5.0
 ANSWER_BYTES = 16 * 1024 * 1024
-ADMIN = "http://127.0.0.1:1888"
+ADMIN = "http://127.0.0.1:3883"
 NETWORK_FILE = "network.toml"
 
 T = TypeVar("T")
@@ -35,6 +35,10 @@ class Door(msgspec.Struct, frozen=True):
 
 class Refused(LatecomerError):
     """A broker has answered, and says no."""
+
+
+class Unknown(Refused):
+    """A broker has answered, and does not know this client."""
 
 
 class Silent(LatecomerError):
@@ -54,21 +58,36 @@ def found_doors(network: Path, configs: Sequence[Path], urls: Sequence[str], tok
         seats = read_network(network / NETWORK_FILE).brokers
         files = [network / seat.id / "settings.toml" for seat in seats]
         return [door_of(load(file, checked=False), file) for file in files]
-    if (network / TOKEN_FILE).exists():
-        return [Door(ADMIN, read_secret(network / TOKEN_FILE, "--network"))]
+    if (network / ADDRESS_FILE).exists():
+        return [door_in(network)]
     raise SettingsError(
         "--network",
         f"{network} is not the data folder of a broker or of 'latecomer up'; name it, or --config, or --admin",
     )
 
 
+def door_in(folder: Path) -> Door:
+    """The admin interface of the broker with this data folder, as it wrote it down when it last started."""
+    address = read_text(folder / ADDRESS_FILE, "--network", bytes_max=1024).strip()
+    if not (folder / TOKEN_FILE).exists():
+        raise SettingsError(
+            "--network", f"{folder} has no {TOKEN_FILE}: name the settings of the broker with --config, or --token-file"
+        )
+    return Door(checked(address, "--network"), read_secret(folder / TOKEN_FILE, "--network"))
+
+
 def door_of(settings: Settings, source: Path) -> Door:
     """The admin interface that a broker with these settings has."""
     admin = settings.admin
-    if not admin.enabled or not admin.port:
-        raise SettingsError("admin.port", "has no fixed number; name the address with --admin", source=str(source))
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(admin.host, admin.host)
-    url = f"http://{f'[{host}]' if ':' in host else host}:{admin.port}"
+    if not admin.enabled:
+        raise SettingsError("admin.enabled", "is false: this broker cannot be asked", source=str(source))
+    written = settings.broker.data / ADDRESS_FILE
+    if settings.admin_port:
+        url = http_address(admin.host, settings.admin_port)
+    elif written.exists():
+        url = checked(read_text(written, "broker.data", bytes_max=1024).strip(), "broker.data")
+    else:
+        raise SettingsError("admin.port", "is 0 and the broker has not run yet; start it", source=str(source))
     if admin.token is not None:
         return Door(url, admin.token)
     return Door(url, read_secret(admin.token_file or settings.broker.data / TOKEN_FILE, "admin.token_file"))
@@ -120,6 +139,8 @@ def call(
         with error:
             if error.code == 503:
                 raise Silent(f"the broker at {door.url} cannot: {_why(error, path)}") from None
+            if error.code == 404 and (problem := _told(error)).startswith("no client"):
+                raise Unknown(problem) from None
             raise Refused(f"the broker at {door.url} refuses: {_why(error, path)}") from None
     except (OSError, ValueError) as error:
         raise Silent(f"no broker answers at {door.url}: {_reason(error)}") from None
@@ -134,10 +155,14 @@ def _why(error: urllib.error.HTTPError, path: str) -> str:
         return "the token is not the right one"
     if error.code == 404:
         return f"it knows no {path}; is it of an older version?"
+    return _told(error) or f"{error.code}"
+
+
+def _told(error: urllib.error.HTTPError) -> str:
     try:
         return msgspec.json.decode(error.read(ANSWER_BYTES), type=_Problem).problem
     except (OSError, ValueError):
-        return f"{error.code}"
+        return ""
 
 
 def _reason(error: Exception) -> str:

@@ -77,7 +77,7 @@ class Lines:
 
 
 def text_line(message: MQTTMessage, published: str, event: str) -> bytes:
-    return published.encode() + b" " + message.topic.encode() + b" " + bytes(message.payload) + b"\n"
+    return published.encode() + b" " + plain(message.topic).encode() + b" " + bytes(message.payload) + b"\n"
 
 
 def text_line_safe(message: MQTTMessage, published: str, event: str) -> bytes:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from latecomer.cli.doors import NETWORK_FILE, Door, Silent, call, checked, door_of
+from latecomer.cli.doors import ADMIN, NETWORK_FILE, Door, Silent, call, checked, door_in, door_of
 from latecomer.cli.plan_files import read_network_words
 from latecomer.core.tree import Tree, name_of, reachable, spanning_tree
 from latecomer.messages.link import LinkState, Neighbour
@@ -22,7 +22,7 @@ from latecomer.model.topology import Link, Node, Topology, quoted
 from latecomer.runtime.network_file import read_network
 from latecomer.runtime.network_views import KeptView, NetworkView
 from latecomer.runtime.private_files import read_secret
-from latecomer.runtime.security import TOKEN_FILE
+from latecomer.runtime.security import ADDRESS_FILE, TOKEN_FILE
 from latecomer.runtime.settings import load
 from latecomer.runtime.store_views import StoresView
 
@@ -92,17 +92,21 @@ def read_live(words: str, token_file: Path | None = None) -> Live:
         view = call(door, "network", NetworkView)
         return _of_view(words, view, {view.broker: door})
     if token_file is not None:
-        raise SettingsError(
-            "--token-file", "opens an address as in http://127.0.0.1:1888; the network is named otherwise"
-        )
+        raise SettingsError("--token-file", f"opens an address as in {ADMIN}; the network is named otherwise")
     folder = Path(words)
     if words.endswith(f"{NETWORK_FILE}") and _runs(folder.parent):
         folder = folder.parent
     if _runs(folder):
         doors = _doors_of(folder)
         return _of_view(words, _first(list(doors.values())), doors)
+    if (folder / ADDRESS_FILE).is_file():
+        door = door_in(folder)
+        view = call(door, "network", NetworkView)
+        return _of_view(words, view, {view.broker: door})
     if folder.is_dir():
-        raise SettingsError(KEY, f"{words} is not the data folder of 'latecomer up'; name it, or an address")
+        raise SettingsError(
+            KEY, f"{words} is not the data folder of a broker or of 'latecomer up'; name it, or an address"
+        )
     return _described(words)
 
 

@@ -72,6 +72,7 @@ VERBS: list[tuple[str, Verb]] = [
             "Show who keeps the history of which topics, how complete it is, and who asked for it.",
         ),
     ),
+    ("sessions", Later("latecomer.cli.sessions", "sessions", "End the session of a client.")),
     ("store", Later("latecomer.cli.store", "store", "Check the files of a store, or say what is in them.")),
     ("up", Later("latecomer.cli.up", "up", "Start a network of brokers here, and keep it running until Ctrl-C.")),
     (

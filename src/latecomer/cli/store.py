@@ -10,12 +10,14 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from latecomer.cli.doors import NETWORK_FILE
 from latecomer.history import Engine, EngineSettings
 from latecomer.model.errors import SettingsError
 from latecomer.model.history import StoreStatus
 from latecomer.model.ids import EventId
 from latecomer.model.when import format_when
 from latecomer.runtime.amounts import show_size
+from latecomer.runtime.disk_repair import FILE as DATABASE
 from latecomer.runtime.settings import load
 from latecomer.sim.transcript import plain
 
@@ -33,7 +35,7 @@ Config = Annotated[
 def verify(directory: Directory = None, config: Config = None) -> None:
     """Look at every event; what is damaged is listed and no longer served, and the exit code is 1."""
     path, settings = place(directory, config)
-    with Engine.open(path, settings) as engine:
+    with opened(path, settings) as engine:
         if sys.stderr.isatty():
             with Progress(console=Console(stderr=True), transient=True) as bar:
                 task = bar.add_task("segments")
@@ -55,9 +57,21 @@ def verify(directory: Directory = None, config: Config = None) -> None:
 def status(directory: Directory = None, config: Config = None) -> None:
     """Say what a store holds; of a running broker, 'latecomer stores' does."""
     path, settings = place(directory, config)
-    with Engine.open(path, settings) as engine:
+    with opened(path, settings) as engine:
         for name, value in told(engine.status()):
             typer.echo(f"{name:<11} {value}")
+
+
+def opened(path: Path, settings: EngineSettings) -> Engine:
+    """The store's engine; while its broker runs, the way to ask that."""
+    try:
+        return Engine.open(path, settings)
+    except SettingsError as error:
+        if "in use by process" not in error.problem:
+            raise
+        data = path.parent if path.name == "store" else path
+        problem = f"{str(path)!r} is in use by a running broker; ask it: latecomer stores --network {data}"
+        raise SettingsError("DIR", f"{problem}, or stop it first") from None
 
 
 def told(found: StoreStatus) -> list[tuple[str, str]]:
@@ -79,6 +93,11 @@ def place(directory: Path | None, config: Path | None) -> tuple[Path, EngineSett
         if settings.store.cold:
             cold, hot_us = settings.store.cold, settings.store.hot_us
     assert directory is not None
+    if config is None and (directory / NETWORK_FILE).exists():
+        problem = f"{directory} is the folder of a network; name the data folder of one broker, as {directory}/b1/data"
+        raise SettingsError("DIR", problem)
+    if config is None and (directory / DATABASE).exists() and not (directory / "store").exists():
+        raise SettingsError("DIR", f"the broker with the data folder {directory} has no store")
     if config is None and (directory / "store").is_dir():
         directory /= "store"
     if not directory.is_dir():

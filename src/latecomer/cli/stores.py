@@ -22,7 +22,7 @@ from latecomer.runtime.amounts import show_size
 from latecomer.runtime.store_views import OtherStoreView, StoresView, StoreView
 from latecomer.sim.transcript import plain
 
-COLUMNS = ("store", "topics", "events", "size", "oldest", "newest", "complete since", "served", "mean hops")
+COLUMNS = ("store", "topics", "events", "size", "oldest", "newest", "complete for", "served", "mean hops")
 WIDE = 200
 """Columns of a table that nobody looks at on a terminal."""
 

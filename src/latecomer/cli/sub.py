@@ -123,7 +123,7 @@ class Printer:
         else:
             line = self._safe(bytes(message.payload))
             if self.format == "verbose":
-                line = self._safe(message.topic.encode()) + b" " + line
+                line = plain(message.topic).encode() + b" " + line  # a topic may hold a line feed
         self.out.write(line + b"\n")
         self.out.flush()
 

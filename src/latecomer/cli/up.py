@@ -28,6 +28,7 @@ from latecomer.runtime.supervisor import Supervisor
 from latecomer.sim.transcript import plain
 
 BROKERS = 6
+KEEPS_WIDTH = 24
 
 
 def up(
@@ -92,6 +93,26 @@ def up(
     supervise(chosen, data, restart=not no_restart)
 
 
+def changes(before: Path, network: Network) -> str:
+    """What is different from the network that last ran in this folder, in a sentence; empty: nothing."""
+    try:
+        old = read_network(before)
+    except (OSError, SettingsError):
+        return ""
+    ids, known = [seat.id for seat in network.brokers], [seat.id for seat in old.brokers]
+    links = [{frozenset((link.a, link.b)) for link in each.links} for each in (network, old)]
+    if ids == known and links[0] == links[1]:
+        return ""
+    told = f"the network in {before.parent} is changed from {_described(old)} to {_described(network)}"
+    gone = [broker for broker in known if broker not in ids]
+    return f"{told}; what {' '.join(gone)} kept stays in the folder" if gone else told
+
+
+def _described(network: Network) -> str:
+    brokers, links = len(network.brokers), len(network.links)
+    return f"{brokers} broker{'' if brokers == 1 else 's'} and {links} link{'' if links == 1 else 's'}"
+
+
 def supervise(network: Network, data: Path, *, restart: bool) -> None:
     """Until a signal says it is enough."""
     console = Console(highlight=False, markup=False, soft_wrap=True)
@@ -104,6 +125,9 @@ def supervise(network: Network, data: Path, *, restart: bool) -> None:
 
     previous = {number: signal.signal(number, enough) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
+        supervisor.take_folder()
+        if told := changes(supervisor.folder / "network.toml", network):
+            console.print(plain(told))
         count = len(network.brokers)
         console.print(f"starting {count} broker{'' if count == 1 else 's'} …")
         supervisor.start()
@@ -128,7 +152,8 @@ def overview(network: Network) -> Table:
     table.add_column("linked with", overflow="fold")
     keeping = any(seat.store for seat in network.brokers)
     if keeping:
-        table.add_column("keeps", overflow="fold")
+        longest = max(len(plain(topics)) for seat in network.brokers for topics in seat.store)
+        table.add_column("keeps", overflow="fold", min_width=min(longest, KEEPS_WIDTH))  # a filter stays in one piece
     for seat in network.brokers:
         linked = " ".join(other.id for other, _ in network.neighbours(seat.id))
         table.add_row(

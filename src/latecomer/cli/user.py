@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -37,11 +40,13 @@ def add(
     """Add a user, or give one a new password."""
     path = users_file(file, config)
     check_name(name)
-    users = read_users(path) if path.exists() else {}
-    known = name in users
-    users[name] = hash_password(ask(name) if password_file is None else first_line(password_file))
+    hashed = hash_password(ask(name) if password_file is None else first_line(password_file))
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_users(path, users)
+    with locked(path):
+        users = read_users(path) if path.exists() else {}
+        known = name in users
+        users[name] = hashed
+        write_users(path, users)
     typer.echo(f"{name} has a new password" if known else f"{name} was added to {path}")
 
 
@@ -49,10 +54,11 @@ def add(
 def remove(name: Name, file: File = None, config: Config = None) -> None:
     """Remove a user."""
     path = users_file(file, config)
-    users = read_users(path)
-    if users.pop(name, None) is None:
-        raise SettingsError("name", f"there is no user {quoted(name)} in {path}")
-    write_users(path, users)
+    with locked(path):
+        users = read_users(path)
+        if users.pop(name, None) is None:
+            raise SettingsError("name", f"there is no user {quoted(name)} in {path}")
+        write_users(path, users)
     typer.echo(f"{name} was removed from {path}")
 
 
@@ -61,6 +67,21 @@ def list_users(file: File = None, config: Config = None) -> None:
     """List the names of all users."""
     for name in sorted(read_users(users_file(file, config))):
         typer.echo(name)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Nobody else changes the file meanwhile: two who read it and write it at once would lose one of the changes. The
+    lock is on the directory, since the file itself is replaced."""
+    try:
+        handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise SettingsError("--file", f"{str(path.parent)!r} cannot be opened: {error.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def users_file(file: Path | None, config: Path | None) -> Path:

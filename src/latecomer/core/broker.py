@@ -29,6 +29,7 @@ from latecomer.core.inputs import (
     LinkConnected,
     LinkDisconnected,
     LinkReceived,
+    Measured,
     MqttConnected,
     MqttFailed,
     MqttLost,
@@ -37,6 +38,7 @@ from latecomer.core.inputs import (
     Relayed,
     RulesChanged,
     RunOpened,
+    SessionEnded,
     Started,
     Subscribed,
     Unadvertised,
@@ -55,6 +57,7 @@ from latecomer.core.retained import RetainedMessages
 from latecomer.core.routes import Routes
 from latecomer.core.runs import Runs
 from latecomer.core.session.delivery import Deliveries
+from latecomer.core.session.figures import Figures
 from latecomer.core.session.holding import Holding
 from latecomer.core.session.limits import Access, Anything, SessionLimits
 from latecomer.core.session.publishing import Publishing
@@ -251,7 +254,10 @@ class Broker:
         holding = Holding(orders, limits, retrieval, deliveries)
         recalls = Recalls(orders, access, retrieval, deliveries, holding, self.interest.changed)
         subacks = Subacks(orders, self.settings, self.fences, shares)
-        subscribing = Subscribing(orders, limits, access, clients, shares, self.retained, deliveries, recalls, subacks)
+        self.figures = Figures(deliveries)
+        subscribing = Subscribing(
+            orders, limits, access, clients, shares, self.retained, deliveries, recalls, subacks, self.figures
+        )
         return Sessions(
             orders, limits, access, durability, clients, shares, deliveries, publishing, subscribing, recalls
         )
@@ -374,6 +380,8 @@ class Broker:
             Relayed: runs.relay,
             RunOpened: runs.on_opened,
             RulesChanged: self.sessions.on_rules_changed,
+            SessionEnded: self.sessions.on_ended,
+            Measured: self.figures.on_measured,
             **self.history.inputs(),
         }
 

@@ -225,6 +225,19 @@ class RulesChanged(msgspec.Struct, frozen=True):
     """Who may do what is no longer what it was."""
 
 
+class SessionEnded(msgspec.Struct, frozen=True):
+    """The operator has ended a client's session, connected or not."""
+
+    client: ClientId
+    reason: str
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """The driver has measured what `$SYS` tells: pairs of a topic and its value."""
+
+    figures: tuple[tuple[str, bytes], ...]
+
+
 Input = (
     Started
     | Woken
@@ -246,6 +259,8 @@ Input = (
     | Relayed
     | RunOpened
     | RulesChanged
+    | SessionEnded
+    | Measured
     | StoreAssigned
     | StoreTrimmed
     | StoreBlocked

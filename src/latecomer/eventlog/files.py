@@ -23,6 +23,8 @@ SUFFIX = ".parquet"
 UNFINISHED = ".unfinished"
 ROWS_MAX = 100_000
 """Of a segment, unless somebody wants it otherwise."""
+BYTES_MAX = 32 << 20
+"""Bytes of the records of a segment, likewise."""
 HIDDEN = ("_", ".")
 """Names that begin like this are not part of the log: the rule of Spark and Hadoop."""
 NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -51,7 +53,7 @@ class Files:
         self._hash = blake2b(broker.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         self._mark = f"{self._hash}-{boot:010d}"
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             for path in directory.glob(f"_*-{self._hash}-*{UNFINISHED}"):
                 path.unlink(missing_ok=True)
             self._number = max((number for _, mark, number in self._own() if mark == self._mark), default=0)
@@ -85,9 +87,12 @@ class Files:
         while True:
             hidden = self.directory / f"_{self._name(first_us)}{UNFINISHED}"
             try:
-                return hidden, hidden.open("xb")
+                file = hidden.open("xb")
             except FileExistsError:  # somebody else is writing it now
                 self._number += 1
+                continue
+            os.fchmod(file.fileno(), 0o600)  # who talks to whom is nobody else's business
+            return hidden, file
 
     def _name(self, first_us: Instant) -> str:
         return f"{max(first_us, 0):020d}-{self._mark}-{self._number + 1:08d}{SUFFIX}"

@@ -19,6 +19,8 @@ def private_directory(path: Path, key: str) -> Path:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = path.stat().st_mode
+    except FileExistsError:
+        raise SettingsError(key, f"{str(path)!r} is a file; name a directory") from None
     except OSError as error:
         raise SettingsError(key, f"{str(path)!r} cannot be made: {error.strerror}") from None
     if mode & OTHERS:

@@ -12,6 +12,9 @@ import msgspec
 
 from latecomer.model.ids import BrokerId, ClientId, Instant
 
+SESSION_ENDED = "session ended: "
+"""How the detail of a `DISCONNECTED` begins when it was the session that ended, not a connection."""
+
 
 class Kind(StrEnum):
     """What happened. One word per thing, in the past tense."""

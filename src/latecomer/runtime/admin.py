@@ -14,11 +14,11 @@ import asyncio
 import hmac
 import ipaddress
 import logging
+import os
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from heapq import nsmallest
-from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -28,6 +28,7 @@ from latecomer.model.errors import FilterError, LatecomerError, SettingsError
 from latecomer.model.ids import BrokerId, ClientId
 from latecomer.model.topics import check_filter
 from latecomer.runtime.admin_http import check_json, http_log
+from latecomer.runtime.admin_views import ClientView, Health, LinkView, Overview, Page, RetainedView, SubscriptionView
 from latecomer.runtime.errands import Unreachable
 from latecomer.runtime.metrics import CONTENT_TYPE
 from latecomer.runtime.network_views import NetworkView
@@ -54,106 +55,10 @@ HEADERS: Mapping[str, str] = {
 }
 """On every answer. There is no CORS header: pages of other sites may not read anything."""
 
-T = TypeVar("T")
 B = TypeVar("B")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = logging.getLogger(__name__)
-
-
-# --- what is told ---
-
-
-class Health(msgspec.Struct, frozen=True):
-    """`failing`: the broker needs help, and the sentences say which. `degraded`: it serves, and has a bug."""
-
-    status: Literal["ok", "degraded", "starting", "failing"]
-    problems: tuple[str, ...] = ()
-
-
-class TreeView(msgspec.Struct, frozen=True):
-    version: str
-    ready: bool
-    members: tuple[BrokerId, ...]
-
-
-class LinkView(msgspec.Struct, frozen=True):
-    """A neighbour. `held` is a session that waits for its connection to come back."""
-
-    peer: BrokerId
-    state: Literal["up", "held", "down"]
-    address: str = ""
-    cost_us: int = 0
-    in_tree: bool = False
-    frames_in: int = 0
-    frames_out: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
-    waiting_frames: int = 0
-    """Sent, and not acknowledged."""
-    problem: str = ""
-    """Why there is no connection."""
-
-
-class Overview(msgspec.Struct, frozen=True):
-    broker: BrokerId
-    network: str
-    version: str
-    boot: int
-    uptime_s: float
-    durability: str
-    tree: TreeView
-    links: tuple[LinkView, ...]
-    counts: dict[str, int]
-    """Clients, sessions, subscriptions, retained messages and so on."""
-
-
-class ClientView(msgspec.Struct, frozen=True):
-    """A client's session, connected or not. Instants are microseconds since 1970, 0 if there is none."""
-
-    id: ClientId
-    connected: bool
-    user: str = ""
-    address: str = ""
-    transport: str = ""
-    protocol: str = ""
-    clean_start: bool = False
-    keep_alive_s: int = 0
-    expiry_s: int = 0
-    since_us: int = 0
-    """When it connected or left."""
-    subscriptions: int = 0
-    queue_messages: int = 0
-    queue_bytes: int = 0
-    in_flight: int = 0
-
-
-class SubscriptionView(msgspec.Struct, frozen=True):
-    client: ClientId
-    filter: str
-    qos: int
-    content: str = ""
-    share: str = ""
-
-
-class RetainedView(msgspec.Struct, frozen=True):
-    topic: str
-    qos: int
-    bytes: int
-    at_us: int = 0
-
-
-class Page(msgspec.Struct, Generic[T], frozen=True):
-    """A part of a long list; `next` is the `after` of the next part, and empty if there is none."""
-
-    items: tuple[T, ...]
-    next: str = ""
-
-
-def page_of(keys: Iterable[str], after: str, limit: int) -> tuple[list[str], str]:
-    """The keys of one part, sorted, and the `after` of the next: looks at all keys, but sorts only a few."""
-    found = nsmallest(limit + 1, (key for key in keys if key > after))
-    return found[:limit], found[limit - 1] if len(found) > limit else ""
 
 
 class Administered(Protocol):
@@ -194,6 +99,10 @@ class Administered(Protocol):
         """End a client's connection, telling it the reason; False if there is none."""
         ...
 
+    def end_session(self, client: ClientId, reason: str) -> bool:
+        """End a client's session and with it its connection, telling it the reason; False if there is none."""
+        ...
+
     async def reload(self) -> str:
         """Read users and rules again; a sentence that says what is now in force."""
         ...
@@ -209,6 +118,11 @@ class Administered(Protocol):
 class Disconnect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client: Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
     reason: Annotated[str, msgspec.Meta(max_length=1000)] = "an operator has closed the connection"
+
+
+class EndSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    client: Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
+    reason: Annotated[str, msgspec.Meta(max_length=1000)] = "an operator has ended the session"
 
 
 class Assign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -263,9 +177,9 @@ class Admin:
             await web.TCPSite(runner, host, port, ssl_context=tls).start()
         except OSError as error:
             await runner.cleanup()
-            raise SettingsError(
-                "admin.port", f"cannot listen on {host}, port {port}: {error.strerror or error}; choose another one"
-            ) from error
+            why = os.strerror(error.errno).lower() if error.errno else str(error)  # asyncio adds a tale of its own
+            problem = f"cannot listen on {host}, port {port}: {why}; choose another one"
+            raise SettingsError("admin.port", problem) from error
         self._runner = runner
         return int(runner.addresses[0][1])
 
@@ -292,6 +206,7 @@ class Admin:
                 web.get("/api/v1/network", self._network),
                 web.post("/api/v1/store", self._assign),
                 web.post("/api/v1/disconnect", self._disconnect),
+                web.post("/api/v1/end-session", self._end_session),
                 web.post("/api/v1/reload", self._reload),
                 web.post("/api/v1/shutdown", self._shutdown),
             ]
@@ -401,6 +316,12 @@ class Admin:
         if not self._node.disconnect(command.client, command.reason):
             raise web.HTTPNotFound(text=_unknown(command.client))
         return _json({"done": "the client is disconnected"})
+
+    async def _end_session(self, request: web.Request) -> web.Response:
+        command = await _body(request, EndSession)
+        if not self._node.end_session(command.client, command.reason):
+            raise web.HTTPNotFound(text=_unknown(command.client))
+        return _json({"done": "the session is ended"})
 
     async def _reload(self, request: web.Request) -> web.Response:
         await _body(request, Nothing)

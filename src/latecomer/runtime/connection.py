@@ -279,6 +279,7 @@ class Connection(asyncio.Protocol):
             self._refuse(error.reason, str(error))
             return
         assert isinstance(packet, Connect)
+        self.driver.counters.connects += 1
         self.version = packet.version
         self.packet_max = packet.properties.maximum_packet_size or 0
         if self.refusal is not None:
@@ -355,6 +356,8 @@ class Connection(asyncio.Protocol):
         for packet in packets:
             if type(packet) is Publish:
                 delivered[packet.qos] += 1
+            else:
+                self.driver.counters.others_out += 1
         self.driver.counters.bytes_out += len(data)
         if data:
             self.write(data)

@@ -47,6 +47,7 @@ from latecomer.model.event import Event
 from latecomer.model.ids import EventId, Instant
 from latecomer.model.record import Kind, Record
 from latecomer.runtime.alarms import Alarms
+from latecomer.runtime.client_log import CLIENT_KINDS, client_line
 from latecomer.runtime.connection import Connection
 from latecomer.runtime.containment import Containment
 from latecomer.runtime.disk import Disk, DiskFull, Durability
@@ -134,6 +135,7 @@ class Driver:
         """Effects that wait for the disk; a connection marks the end of one of its steps."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: Instant = 0
+        self._telling = _TELLING | CLIENT_KINDS if log.isEnabledFor(logging.DEBUG) else _TELLING
         self._perform_table: dict[type, Callable[[Any], None]] = {
             Transmit: self._transmit,
             Close: self._close,
@@ -428,14 +430,16 @@ class Driver:
     def _note(self, effect: Note) -> None:
         record = effect.record
         kind = record.kind
-        if kind in _TELLING:
+        if kind in self._telling:
             self._tell_tale(record)
         if self.journal is not None:
             self.journal.note(record)
 
     def _tell_tale(self, record: Record) -> None:
         """Records that an operator reads or counts."""
-        if record.kind is Kind.DROPPED:
+        if record.kind in CLIENT_KINDS:
+            log.debug("%s", client_line(record, self))
+        elif record.kind is Kind.DROPPED:
             self.counters.drop(record.detail)
         elif record.kind is Kind.REFUSED:
             self.counters.refuse(record.detail.partition(":")[0][:80])

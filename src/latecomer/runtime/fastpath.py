@@ -103,7 +103,7 @@ class FastPath:
                 elif first == PUBACK and c.ranges and (settled := self._settle(c, data, at, size)):
                     end = at + 4 * settled
                 elif first == PINGREQ and end == body and not c.held and not general:
-                    c.write(PINGRESP)
+                    self._answer_ping(c)
                 elif not self._odd(c, decode(first, data[body:end], c.version), general):
                     return
                 at = end
@@ -118,6 +118,11 @@ class FastPath:
             self._to_core(c, general)
             if at < size and c.attached:
                 c.keep(data[at:])
+
+    def _answer_ping(self, c: Connection) -> None:
+        c.write(PINGRESP)
+        self.driver.counters.others_in += 1
+        self.driver.counters.others_out += 1
 
     def _odd(self, c: Connection, packet: Packet, general: list[Packet]) -> bool:
         """A packet for the core, unless it is an acknowledgement of what the core has not sent; whether the connection
@@ -134,6 +139,8 @@ class FastPath:
             for packet in packets:
                 if type(packet) is Publish:
                     received[packet.qos] += 1
+                else:
+                    self.driver.counters.others_in += 1
             self.driver.tell_from(c, MqttReceived(c.id, packets))
         return []
 
@@ -190,6 +197,7 @@ class FastPath:
             else:
                 self._forward_acked(c, Forms(whole, c.version, True, moved(ids, -start)), count, plan)
             counters.publish_received[1] += count
+            counters.others_out += count
             counters.publish_delivered[1] += count * plan.acking
             counters.publish_delivered[0] += count * (len(plan.everybody) - plan.acking)
 
@@ -330,6 +338,7 @@ class FastPath:
     def _settled(self, c: Connection, count: int) -> None:
         session = c.session
         assert session is not None
+        self.driver.counters.others_in += count
         session.leased -= count
         session.leased_from = c.ranges[0][0] if c.ranges else 0
         if session.leased * 2 <= session.quota:

@@ -31,7 +31,7 @@ from pathlib import Path
 import msgspec
 
 from latecomer.eventlog import EventLogError, Files, Keep
-from latecomer.eventlog.files import ROWS_MAX
+from latecomer.eventlog.files import BYTES_MAX, ROWS_MAX
 from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Record
 from latecomer.runtime.journal_process import HEAD_BYTES, IGNORED, Item, Orders, Status
@@ -83,6 +83,7 @@ class Journal:
         *,
         rows_max: int = ROWS_MAX,
         seconds_max: float = 60.0,
+        bytes_max: int = BYTES_MAX,
         pending_bytes_max: int = 32 << 20,
         keep: Keep = Keep(),  # noqa: B008 - frozen
         pause_s: float = PAUSE_S,
@@ -94,7 +95,7 @@ class Journal:
         Files(directory, broker, boot)  # a directory that is none is told now
         self._directory = directory
         self._clock = clock
-        self._orders = Orders(os.fsencode(directory), broker, boot, rows_max, seconds_max, keep, retry_s)
+        self._orders = Orders(os.fsencode(directory), broker, boot, rows_max, seconds_max, keep, retry_s, bytes_max)
         self._pending_bytes_max = pending_bytes_max
         self._pause_s = pause_s
         self._again_s = self._first_again_s = again_s

@@ -2,15 +2,13 @@
 
 Theory of operation. Standard input is a stream of frames, each a length and a message in MessagePack: first the orders,
 then batches of what the broker noted. Runs of one instant, which is some milliseconds long, are merged. Records are
-kept as they are until there are enough for a table, tables until there are enough rows or seconds for a segment. While
-the disk does not take it, nothing more is read: the pipe fills, and the broker drops what does not fit. What has become
+packed until there are enough rows or seconds for a segment, which a short-lived process makes of them (`apart`):
+it needs Arrow, and this process, which lives as long as the broker, would keep the memory that Arrow takes. While the
+disk does not take it, nothing more is read: the pipe fills, and the broker drops what does not fit. What has become
 of everything is reported on standard output, line by line.
 
 The end of the input is the only end. A broker that was killed has left its last notes in the pipe, and they are still
 written; signals, which the terminal and the service manager send to everybody, are for the broker.
-
-Nothing but a conversion needs Arrow, which is therefore loaded with the first one: a broker that starts needs the
-processor for itself.
 """
 
 from __future__ import annotations
@@ -29,6 +27,8 @@ from typing import Any
 import msgspec
 
 from latecomer.eventlog import EventLogError, Files, Keep
+from latecomer.eventlog.apart import Made, make_apart, pack
+from latecomer.eventlog.files import BYTES_MAX
 from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Kind, Record
 from latecomer.wire.mqtt import header
@@ -37,8 +37,8 @@ NICE = 5
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HEAD_BYTES = 4
 CHUNK_BYTES = 1 << 20
-TABLE_ROWS = 5_000
-"""Records that become columns together."""
+PART_ROWS = 5_000
+"""Records that are packed together, and become columns together."""
 LAST_ATTEMPTS = 3
 PROBLEM_MAX = 900
 """Characters: a report must fit into what a pipe takes at once."""
@@ -62,6 +62,8 @@ class Orders(msgspec.Struct, frozen=True):
     seconds_max: float
     keep: Keep
     retry_s: float
+    bytes_max: int = BYTES_MAX
+    """Bytes of packed rows in one segment, or some more: rows are packed many at a time."""
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True):
@@ -90,8 +92,12 @@ class Segments:
         self._clock = clock
         self._files: Files | None = None
         self._rows: list[Record] = []
-        self._tables: list[Any] = []
-        self._table_rows = 0
+        self._parts: list[bytes] = []
+        """Packed rows of the segment that is being gathered."""
+        self._packed_rows = 0
+        self._packed_bytes = 0
+        self._made: Made | None = None
+        """The contents of the segment, if they are made and wait for the disk."""
         self._first_us: Instant = 0
         self._begun_at = 0.0
         self._retry_at = 0.0
@@ -100,29 +106,27 @@ class Segments:
         """After each batch not settled yet: how many rows and items had come by then."""
         self._gone = 0
         """Rows that are in segments, or lost."""
-        self._unfit = 0
-        """Rows lost since the last segment."""
         self.status = Status()
 
     @property
     def full(self) -> bool:
         """Whether a segment's worth of rows waits for the disk: nothing more should come before it is written."""
-        return self._table_rows >= self._orders.rows_max
+        return self._packed_rows >= self._orders.rows_max or self._packed_bytes >= self._orders.bytes_max
 
     def take(self, items: list[Item]) -> None:
         """Keep what came, and write what is complete."""
-        if not self._table_rows and not self._rows:
+        if not self._packed_rows and not self._rows:
             self._begun_at = self._clock()
         self._rows += opened(items, self._orders.broker)
         self._came_items += len(items)
-        self._ends.append((self._gone + self._unfit + self._waiting(), self._came_items))
+        self._ends.append((self._gone + self._waiting(), self._came_items))
         self.tend()
 
     def tend(self) -> None:
         """Write what is due, if the disk takes it."""
         while True:
             due = bool(self._waiting()) and self._clock() >= self._begun_at + self._orders.seconds_max
-            self._convert(1 if due else TABLE_ROWS)
+            self._pack(1 if due else PART_ROWS)
             if not (due or self.full) or not self._seal():
                 break
         self._settle()
@@ -140,9 +144,9 @@ class Segments:
             if attempt:
                 time.sleep(min(self._orders.retry_s, 1.0))
             self._retry_at = 0.0
-            self._convert(1)
+            self._pack(1)
             while self._seal() and self._rows:
-                self._convert(1)
+                self._pack(1)
             self._settle()
             if not self._waiting():
                 return True
@@ -151,58 +155,55 @@ class Segments:
     # --- inside ---
 
     def _waiting(self) -> int:
-        return len(self._rows) + self._table_rows
+        return len(self._rows) + self._packed_rows
 
-    def _convert(self, rows_min: int) -> None:
-        """Make columns of the rows, `rows_min` or more at a time, as many as this segment can have."""
-        while (room := self._orders.rows_max - self._table_rows) and len(self._rows) >= min(rows_min, room):
-            from latecomer.eventlog.schema import table_of
-
-            part = self._rows[: min(room, TABLE_ROWS)]
+    def _pack(self, rows_min: int) -> None:
+        """Pack the rows, `rows_min` or more at a time, as many as this segment can have."""
+        while not self.full and len(self._rows) >= min(rows_min, self._orders.rows_max - self._packed_rows):
+            room = self._orders.rows_max - self._packed_rows
+            part = self._rows[: min(room, PART_ROWS)]
             del self._rows[: len(part)]
-            try:
-                table = table_of(part)
-            except Exception:  # a record that no column takes is our mistake, and must not end the log
-                fitting = [row for row in part if _fits(row)]
-                self._unfit += len(part) - len(fitting)
-                self._change(lost=self.status.lost + len(part) - len(fitting))
-                part, table = fitting, table_of(fitting)
-            if part and not self._table_rows:
+            if not self._packed_rows:
                 self._first_us = part[0].at_us
-            self._tables.append(table)
-            self._table_rows += len(part)
+            packed = pack(part)
+            self._parts.append(packed)
+            self._made = None
+            self._packed_rows += len(part)
+            self._packed_bytes += len(packed)
 
     def _seal(self) -> bool:
-        """Make a segment of the tables; False if that must wait."""
+        """Make a segment of what is packed; False if that must wait."""
         now = self._clock()
-        if self._table_rows:
+        if self._packed_rows:
             if now < self._retry_at:
                 return False
             try:
-                self._write()
+                lost = self._write().lost
             except (OSError, EventLogError) as error:
                 self._retry_at = self._clock() + self._orders.retry_s
                 self._change(failures=self.status.failures + 1, problem=self._sentence(error))
                 return False
-            self._change(written=self.status.written + self._table_rows, problem="")
-        self._gone += self._table_rows + self._unfit
-        self._table_rows = self._unfit = 0
-        self._tables.clear()
+            written = self.status.written + self._packed_rows - lost
+            self._change(written=written, lost=self.status.lost + lost, problem="")
+        self._gone += self._packed_rows
+        self._packed_rows = self._packed_bytes = 0
+        self._parts.clear()
+        self._made = None
         self._begun_at = now
         return True
 
-    def _write(self) -> None:
-        import pyarrow as pa
-
-        from latecomer.eventlog.schema import write_table
-
+    def _write(self) -> Made:
+        """Put a segment into place; its contents are made once, however often the disk fails."""
+        made = self._made = self._made or make_apart(self._parts)
+        if not made.rows:
+            return made
         if self._files is None:
             self._files = Files(Path(os.fsdecode(self._orders.directory)), self._orders.broker, self._orders.boot)
-        table = pa.concat_tables(self._tables)
-        self._files.write(self._first_us, lambda file: write_table(table, file))
+        self._files.write(self._first_us, lambda file: file.write(made.data))
         with suppress(OSError):  # the segment is in place, and must not be written once more
             self._files.sync()
         self._files.thin_out(self._orders.keep)
+        return made
 
     def _sentence(self, error: OSError | EventLogError) -> str:
         if isinstance(error, EventLogError):
@@ -212,8 +213,6 @@ class Segments:
         return f"{problem}; make room on the disk or repair the directory"[:PROBLEM_MAX]
 
     def _settle(self) -> None:
-        if not self._waiting():  # what is left is rows lost since the last segment
-            self._gone, self._unfit = self._gone + self._unfit, 0
         settled = self.status.settled
         while self._ends and self._ends[0][0] <= self._gone:
             settled = self._ends.popleft()[1]
@@ -224,16 +223,6 @@ class Segments:
         if status != self.status:
             self.status = status
             self._report(status)
-
-
-def _fits(row: Record) -> bool:
-    from latecomer.eventlog.schema import table_of
-
-    try:
-        table_of([row])
-    except Exception:
-        return False
-    return True
 
 
 def opened(items: list[Item], broker: BrokerId) -> Iterator[Record]:

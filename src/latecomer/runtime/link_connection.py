@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import ssl
 from collections import deque
 from typing import TYPE_CHECKING, cast
@@ -45,6 +46,8 @@ def explain(error: Exception) -> str:
         return f"its certificate is refused: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return f"TLS fails: {(error.reason or str(error)).lower().replace('_', ' ')}"
+    if isinstance(error, socket.gaierror):  # its numbers are not those of `errno`
+        return "there is no host of this name" if error.errno == socket.EAI_NONAME else (error.strerror or str(error))
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno).lower()
     return str(error) or "the other end went away"

@@ -104,6 +104,12 @@ class Counters:
     connections_closed: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    connects: int = 0
+    """CONNECT packets that could be read."""
+    others_in: int = 0
+    """Packets of clients that are neither PUBLISH nor CONNECT."""
+    others_out: int = 0
+    """Packets for clients that are no PUBLISH."""
     publish_received: list[int] = field(default_factory=lambda: [0, 0, 0])
     publish_delivered: list[int] = field(default_factory=lambda: [0, 0, 0])
     dropped: dict[str, int] = field(default_factory=dict)

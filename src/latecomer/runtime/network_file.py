@@ -20,9 +20,10 @@ from latecomer.model.toml_text import Shape as FileShape
 from latecomer.model.topology import DEFAULT_LATENCY_US, MAX_LATENCY_US, Link, Node, Topology
 from latecomer.model.topology_formats import parse_graphml, parse_jsonl, pick
 from latecomer.model.topology_generators import line, ring, star, tree
+from latecomer.runtime.settings import ADMIN_OFFSET
 
 BASE_PORT = 1883
-LINK_OFFSET, ADMIN_OFFSET, WEBSOCKET_OFFSET = 1000, 2000, 3000
+LINK_OFFSET, WEBSOCKET_OFFSET = 1000, 3000
 """Ports of the first broker, counted from the base port; those of the others follow."""
 BROKERS_MAX = 1000
 

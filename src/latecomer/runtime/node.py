@@ -31,9 +31,10 @@ from latecomer.runtime.errands import Errands
 from latecomer.runtime.journal import Journal
 from latecomer.runtime.links import Links
 from latecomer.runtime.metrics import Counters
-from latecomer.runtime.private_files import private_directory
-from latecomer.runtime.security import Gate, admin_token, link_secret
-from latecomer.runtime.settings import Limits, Listener, Settings, is_loopback
+from latecomer.runtime.private_files import private_directory, write_text
+from latecomer.runtime.security import ADDRESS_FILE, Gate, admin_token, link_secret
+from latecomer.runtime.settings import Limits, Listener, Settings, http_address, is_loopback
+from latecomer.runtime.sys_figures import SysFigures
 from latecomer.runtime.tls import link_tls, listener_context
 from latecomer.runtime.views import Views
 from latecomer.runtime.websocket import WebSocketProtocol
@@ -122,6 +123,8 @@ class Node:
         self.settings = settings
         self.stopping = asyncio.Event()
         self.failure: Exception | None = None
+        self.served = False
+        """Whether every door has been opened."""
         private_directory(settings.broker.data, "broker.data")
         self.gate = Gate(settings.access)
         self.counters = Counters()
@@ -137,7 +140,8 @@ class Node:
                 self.clock,
                 rows_max=log_settings.segment_rows,
                 seconds_max=log_settings.segment_s,
-                keep=Keep(segments=log_settings.keep_segments),
+                bytes_max=log_settings.segment_bytes,
+                keep=Keep(segments=log_settings.keep_segments, bytes=log_settings.keep_bytes),
             )
         self.assigner = Assigner(settings, self.clock)
         core_settings = settings.core_settings()
@@ -174,6 +178,9 @@ class Node:
         self.driver.errands = self.errands
         admin = settings.admin
         self.admin = Admin(self.views, admin_token(settings), admin.hosts, admin.origins, refusals=self.driver.refusals)
+        self.figures = SysFigures(self.driver, settings.broker.sys_interval_s)
+        self.reread: Callable[[], Settings] | None = None
+        """What the settings file says now, if there is one."""
         self.servers: list[asyncio.Server] = []
         self.addresses: list[str] = []
         self._reloading: asyncio.TimerHandle | None = None
@@ -197,8 +204,14 @@ class Node:
             await self._listen(listener, f"listeners[{position}]")
         if self.settings.admin.enabled:
             admin = self.settings.admin
-            port = await self.admin.start(admin.host, admin.port)
-            self.addresses.append(f"admin http://{admin.host}:{port}")
+            port = await self.admin.start(admin.host, self.settings.admin_port)
+            address = http_address(admin.host, port)
+            write_text(self.settings.broker.data / ADDRESS_FILE, f"{address}\n")
+            self.addresses.append(f"admin {address}")
+        else:
+            (self.settings.broker.data / ADDRESS_FILE).unlink(missing_ok=True)
+        self.figures.start()
+        self.served = True
         self._reloading = asyncio.get_running_loop().call_later(RELOAD_S, self._reload)
 
     async def run(self, ready: Callable[[Node], None]) -> None:
@@ -220,6 +233,7 @@ class Node:
         """Say goodbye to everybody, and make everything safe."""
         if self._reloading is not None:
             self._reloading.cancel()
+        self.figures.stop()
         for server in self.servers:
             server.close()
         await self.admin.stop()
@@ -244,7 +258,8 @@ class Node:
             try:
                 await self.journal.close()
             except EventLogError as error:
-                log.error("%s", error)
+                if self.served:  # otherwise there is a better reason to tell, and nothing worth a record
+                    log.error("%s", error)
         self.gate.close()
 
     def _failed(self, error: Exception) -> None:

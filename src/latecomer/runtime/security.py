@@ -24,6 +24,8 @@ from latecomer.runtime.users import Users, Verdict, check_name
 
 RULES_BYTES_MAX = 1024 * 1024
 TOKEN_FILE = "admin-token"
+ADDRESS_FILE = "admin-address"
+"""Where the admin interface listens, for the commands that are given the data folder."""
 
 BAD_CLIENT_ID, BAD_PASSWORD, NOT_AUTHORIZED, BUSY, RATE_EXCEEDED = 0x85, 0x86, 0x87, 0x89, 0x9F
 """Reason codes of CONNACK (MQTT 5, section 3.2.2.2)."""

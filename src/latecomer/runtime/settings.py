@@ -18,26 +18,18 @@ from latecomer.core.settings import BrokerSettings
 from latecomer.model.errors import SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.model.toml_text import SIZE_MAX, Shape, TomlText, decode_text, sentence
-from latecomer.runtime.amounts import duration_us, size_bytes
-
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
-Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-"""Where 0 means: no limit."""
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=10**9)]
-Port: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
-Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
-Duration: TypeAlias = Annotated[str | float, msgspec.Meta(description='a duration as `"7d"`, or seconds')]
-Size: TypeAlias = Annotated[str | float, msgspec.Meta(description='a size as `"20GB"`, or bytes')]
+from latecomer.runtime.settings_section import Amount, Count, Port, Seconds, Section, Text
+from latecomer.runtime.settings_store import StoreSection
 
 Kind: TypeAlias = Literal["tcp", "tls", "ws", "wss"]
 PORTS: dict[Kind, int] = {"tcp": 1883, "tls": 8883, "ws": 8083, "wss": 8084}
 LINK_PORT = 1884
+ADMIN_OFFSET = 2000
+"""The admin interface listens so many ports above the first listener, unless the settings say otherwise."""
+
+PORT_MAX = 65_535
 
 KiB, MiB = 1024, 1024 * 1024
-
-
-class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of the settings file."""
 
 
 class BrokerSection(Section, frozen=True):
@@ -55,7 +47,11 @@ class BrokerSection(Section, frozen=True):
     """How long the broker waits awake for the next message while messages come quickly, instead of being woken up for
     it; 0: never. It stops by itself where that does not pay."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """How much is logged."""
+    """How much is logged. `debug` has a line for each client that connects, subscribes, unsubscribes or leaves, with
+    the reason."""
+    sys_interval_s: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 10.0
+    """How often the broker's own figures are published under `$SYS/broker`, to clients of this broker that subscribe to
+    them; 0: never."""
 
 
 class Listener(Section, frozen=True):
@@ -257,8 +253,9 @@ class AdminSection(Section, frozen=True):
     """Offer it."""
     host: Text = "127.0.0.1"
     """Address to listen on."""
-    port: Port = 1888
-    """Port to listen on; 0 takes any free port."""
+    port: Port | None = None
+    """Port to listen on. Left out: the port of the first listener plus 2000, so 3883 beside 1883 (minus 2000 where that
+    is more than 65535). 0 takes any free port. The address is written to `admin-address` in the data directory."""
     token: Annotated[str, msgspec.Meta(min_length=1)] | None = None
     """What every request must carry as bearer token, at least 16 characters. A file is the better place for it."""
     token_file: Path | None = None
@@ -281,49 +278,12 @@ class EventLogSection(Section, frozen=True):
     """Records in one segment."""
     segment_s: Seconds = 60.0
     """A segment is completed at the latest after this."""
+    segment_bytes: Count = 32 * MiB
+    """Bytes of the records in one segment, before they are compressed."""
     keep_segments: Amount = 1000
     """So many segments are kept, the oldest removed beyond; 0: all."""
-
-
-class StoreSection(Section, frozen=True):
-    """The store of this broker: the events that it keeps for those who ask for the past."""
-
-    topics: tuple[str, ...] = ()
-    """Topic filters of the events that are kept, as `["sensors/#"]`; without any there is no store."""
-    keep: Duration = "7d"
-    """What is older is let go of; 0: never for its age."""
-    capacity: Size = "20GB"
-    """Beyond this the oldest is let go of; 0: no limit."""
-    events: Amount = 0
-    """Events that are kept, the oldest let go of beyond; 0: any number."""
-    reserve: Size | None = None
-    """Room on the file system that the store leaves free: below it nothing new is kept, and what is there is served.
-    Left out: 128 MiB, or 4 % of the file system if that is less."""
-    directory: Path | None = None
-    """Where; left out: `store` in the data directory."""
-    hot: Duration = "1d"
-    """With `cold`: what is older moves there."""
-    remote: bool = True
-    """Whether operators at other brokers of the network may decide what is kept here, as `latecomer apply` does."""
-    cold: str | None = None
-    """Where old events become Parquet files that stay as long as you like and are searched too: a directory, or the
-    address of an object store as `s3://bucket/events`. Left out: they do not."""
-
-    @property
-    def keep_us(self) -> int:
-        return duration_us(self.keep)
-
-    @property
-    def capacity_bytes(self) -> int:
-        return size_bytes(self.capacity)
-
-    @property
-    def hot_us(self) -> int:
-        return duration_us(self.hot)
-
-    @property
-    def reserve_bytes(self) -> int | None:
-        return None if self.reserve is None else size_bytes(self.reserve)
+    keep_bytes: Amount = 4096 * MiB
+    """Bytes of all segments together, the oldest removed beyond; 0: any number."""
 
 
 class Settings(Section, frozen=True):
@@ -358,6 +318,14 @@ class Settings(Section, frozen=True):
             else msgspec.structs.replace(listener, port=listener.number)
             for listener in listeners
         )
+
+    @property
+    def admin_port(self) -> int:
+        """The port of the admin interface that is meant; 0: any free one."""
+        if self.admin.port is not None:
+            return self.admin.port
+        first = self.listening()[0].number
+        return first and (first + ADMIN_OFFSET if first + ADMIN_OFFSET <= PORT_MAX else first - ADMIN_OFFSET)
 
     def core_settings(self) -> BrokerSettings:
         """What the core is told; some of it stands in other sections."""
@@ -420,7 +388,12 @@ def load(path: Path | None = None, overrides: Mapping[str, object] | None = None
     """
     if path is None:
         return loads("", overrides=overrides, checked=checked)
-    return loads(_read(path), str(path), path.parent, overrides, checked=checked)
+    from latecomer.runtime.settings_check import check_secrets  # as in `loads`
+
+    settings = loads(_read(path), str(path), path.parent, overrides, checked=checked)
+    if checked:
+        check_secrets(settings, path)
+    return settings
 
 
 def loads(
@@ -483,6 +456,12 @@ def is_loopback(host: str) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).is_loopback
+
+
+def http_address(host: str, port: int) -> str:
+    """The address under which a program on this machine finds what listens there."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _read(path: Path) -> str:

@@ -6,7 +6,9 @@ A key in an error may say which of several tables is meant, as `listeners[1].por
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
+from latecomer.history.owned import OTHERS
 from latecomer.model.errors import FilterError, SettingsError
 from latecomer.model.topics import check_filter
 from latecomer.model.topology import quoted
@@ -14,6 +16,7 @@ from latecomer.runtime.amounts import duration_us, size_bytes
 from latecomer.runtime.link_challenge import NAME_BYTES_MAX
 from latecomer.runtime.security import link_secret, load_rules
 from latecomer.runtime.settings import ELSEWHERE, Listener, Settings, is_loopback
+from latecomer.runtime.settings_section import Section
 from latecomer.runtime.tls import link_tls, listener_context
 from latecomer.runtime.users import read_users
 
@@ -56,6 +59,28 @@ def warnings(settings: Settings) -> list[str]:
     return found
 
 
+def different(one: Section, other: Section, before: str = "") -> list[str]:
+    """The keys whose values differ, as `limits.connections`."""
+    found = []
+    for name in one.__struct_fields__:
+        mine, theirs = getattr(one, name), getattr(other, name)
+        if isinstance(mine, Section):
+            found += different(mine, theirs, f"{before}{name}.")
+        elif mine != theirs:
+            found.append(f"{before}{name}")
+    return found
+
+
+def check_secrets(settings: Settings, path: Path) -> None:
+    """A file with a secret in it must not be for everybody to read, as a file with nothing else in it."""
+    for key, secret in (("link.secret", settings.link.secret), ("admin.token", settings.admin.token)):
+        if secret is not None and path.stat().st_mode & OTHERS:
+            problem = (
+                f"other users can read {str(path)!r}; run: chmod 600 {path}, or put the secret into a file of its own"
+            )
+            raise SettingsError(key, problem, source=str(path))
+
+
 def _names(settings: Settings) -> None:
     for key, name in (("broker.id", settings.broker.id), ("broker.network", settings.broker.network)):
         _name(key, name)
@@ -92,7 +117,7 @@ def _listening(settings: Settings) -> Iterator[tuple[str, str, int]]:
     if settings.link.number is not None:
         yield "link.port", settings.link.host, settings.link.number
     if settings.admin.enabled:
-        yield "admin.port", settings.admin.host, settings.admin.port
+        yield "admin.port", settings.admin.host, settings.admin_port
 
 
 def _listener(settings: Settings, position: int, listener: Listener) -> None:

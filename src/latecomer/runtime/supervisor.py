@@ -10,6 +10,7 @@ A rerun on the same folder goes on with the same data.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -26,6 +27,7 @@ from typing import Any
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.runtime import settings
+from latecomer.runtime.disk_repair import FILE as DATABASE
 from latecomer.runtime.network_file import Network, Seat, toml, write_network
 
 READY_SECONDS = 60.0
@@ -121,7 +123,8 @@ class Supervisor:
 
     def start(self) -> None:
         """Start every broker, and return when all of them serve clients."""
-        self._take_folder()
+        if self._lock is None:
+            self.take_folder()
         try:
             self._wait_for_ports()
             self._write_files()
@@ -132,7 +135,11 @@ class Supervisor:
             self.stop()
             raise
 
-    def _take_folder(self) -> None:
+    def take_folder(self) -> None:
+        """See that nobody else uses the folder; the first thing to do, also before anything is said."""
+        if (self.folder / DATABASE).exists():
+            problem = f"{self.folder} is the data folder of a single broker; name another one for a network"
+            raise SettingsError("--data", problem)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -302,7 +309,13 @@ def taken_port(network: Network) -> tuple[Seat, str, int] | None:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 try:
                     probe.bind(found[4])
-                except OSError:
+                except OSError as error:
+                    if error.errno == errno.EADDRNOTAVAIL:
+                        problem = f"{seat.host} is not an address of this machine; name one that is, or 0.0.0.0 for all"
+                        raise SettingsError("--host", problem) from None
+                    if error.errno == errno.EACCES:
+                        problem = f"only root may listen on port {port}; choose one from 1024 on"
+                        raise SettingsError("--base-port", problem) from None
                     return seat, what, port
     return None
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from latecomer import __version__
-from latecomer.core.inputs import MqttFailed
+from latecomer.core.inputs import MqttFailed, SessionEnded
 from latecomer.core.session.state import Session
 from latecomer.messages.mqtt import V5, Reason
+from latecomer.model.errors import LatecomerError
 from latecomer.model.ids import BrokerId, ClientId
-from latecomer.runtime.admin import (
+from latecomer.runtime.admin_views import (
     ClientView,
     Health,
     LinkView,
@@ -24,10 +26,15 @@ from latecomer.runtime.admin import (
 from latecomer.runtime.errands import Wish
 from latecomer.runtime.metrics import render
 from latecomer.runtime.network_views import NetworkView, network_view
+from latecomer.runtime.settings_check import different
 from latecomer.runtime.store_views import StoresView, counters_of, stores_view
 
 if TYPE_CHECKING:
+    from latecomer.runtime.connection import Connection
     from latecomer.runtime.node import Node
+
+
+log = logging.getLogger("latecomer")
 
 
 class Views:
@@ -136,12 +143,16 @@ class Views:
             not session.durable,
             session.keep_alive_s,
             session.expiry_s,
-            session.away_since,
+            session.away_since if connection is None else self._since_us(connection),
             len(session.subscriptions),
             len(session.queue),
             session.queue_bytes,
             len(session.inflight) + session.leased,
         )
+
+    def _since_us(self, connection: Connection) -> int:
+        """When it connected."""
+        return self.node.clock() - round((self.node.driver.loop.time() - connection.opened_at) * 1_000_000)
 
     def subscriptions(self, after: str, limit: int) -> Page[SubscriptionView]:
         found = {
@@ -222,10 +233,27 @@ class Views:
         self.node.driver.tell(MqttFailed(session.connection, Reason.ADMINISTRATIVE_ACTION, reason))
         return True
 
+    def end_session(self, client: ClientId, reason: str) -> bool:
+        if client not in self.core.sessions.by_client:
+            return False
+        log.info("the session of %s is ended by the operator: %s", client, reason)
+        self.node.driver.tell(SessionEnded(client, reason))
+        return True
+
     async def reload(self) -> str:
         self.node.gate.reload_if_changed()
         self.node.apply_rights()
-        return "users and rules are in force as their files say"
+        done = "users and rules are in force as their files say"
+        if self.node.reread is None:
+            return done
+        try:
+            changed = different(self.node.settings, self.node.reread())
+        except LatecomerError as error:
+            return f"{done}; the settings file cannot be used, and would not be at a restart: {error}"
+        if not changed:
+            return done
+        some = ", ".join(changed[:10]) + (f" and {len(changed) - 10} more" if changed[10:] else "")
+        return f"{done}; changed in the settings file, and in force after a restart only: {some}"
 
     def shutdown(self) -> None:
         self.node.stopping.set()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from latecomer.core.session.limits import NEVER_S
 from latecomer.messages.mqtt import V5, Reason
 from latecomer.model.ids import ClientId, Instant
-from latecomer.model.record import Kind, Record
+from latecomer.model.record import SESSION_ENDED, Kind, Record
 from latecomer.sim.mqtt_pipes import Pipe
 
 SECOND_US = 1_000_000
@@ -67,7 +67,7 @@ class Stays:
     def noted(self, record: Record) -> None:
         if record.kind is Kind.CONNECTED:
             self._connected(record)
-        elif record.kind is Kind.DISCONNECTED and not record.detail:
+        elif record.kind is Kind.DISCONNECTED and not record.detail.startswith(SESSION_ENDED):
             self.by_client[record.client][-1].ended_at = record.at_us
         elif record.kind is Kind.STARTED:
             for stays in self.by_client.values():

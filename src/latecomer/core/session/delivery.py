@@ -301,6 +301,14 @@ class Deliveries:
         self.orders.transmit(session.connection, publish)
         return True
 
+    def tell(self, session: Session, parcel: Parcel) -> None:
+        """Send what is nobody's publication: nothing is noted, and what is too large for the client is left out."""
+        event = parcel.event
+        properties = self._properties(parcel) if session.version == V5 else NONE
+        publish = Publish(event.topic, event.payload, 0, parcel.retain, False, 0, properties)
+        if not session.packet_max or self.measure(publish, session.version) <= session.packet_max:
+            self.orders.transmit(session.connection, publish)
+
     def _properties(self, parcel: Parcel) -> Properties:
         event = parcel.event
         extras = event.extras

@@ -19,7 +19,7 @@ import msgspec
 from latecomer.core.clients import Clients, Disk
 from latecomer.core.effects import Drop, Put
 from latecomer.core.handing_on import hand_on
-from latecomer.core.inputs import MqttConnected, MqttFailed, MqttLost, MqttReceived, RulesChanged
+from latecomer.core.inputs import MqttConnected, MqttFailed, MqttLost, MqttReceived, RulesChanged, SessionEnded
 from latecomer.core.orders import Orders
 from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.limits import NEVER_S, Access, SessionLimits
@@ -27,6 +27,7 @@ from latecomer.core.session.publishing import Publishing
 from latecomer.core.session.recall import Recalls
 from latecomer.core.session.state import PACKET_IDS, Parcel, Refusal, Session, SessionRow, Subscription
 from latecomer.core.session.subscribing import Subscribing
+from latecomer.core.session.terms import connack_to, terms_of
 from latecomer.core.shares import GroupName, Shares
 from latecomer.messages.mqtt import (
     V5,
@@ -50,7 +51,7 @@ from latecomer.messages.mqtt import (
 )
 from latecomer.model.event import Event
 from latecomer.model.ids import ClientId, Instant
-from latecomer.model.record import Kind
+from latecomer.model.record import SESSION_ENDED, Kind
 
 CLIENT_ID_BYTES = 1024
 SECOND_US = 1_000_000
@@ -135,7 +136,17 @@ class Sessions:
     def on_lost(self, fact: MqttLost) -> None:
         session = self.by_connection.get(fact.connection)
         if session is not None:
-            self._away(session, keep_will=True)
+            self._away(session, "the connection broke", keep_will=True)
+
+    def on_ended(self, fact: SessionEnded) -> None:
+        """The operator ends a session. Its will is published: that is what a session's end means [MQTT-3.1.2-8]."""
+        session = self.by_client.get(fact.client)
+        if session is None:
+            return
+        if session.connection:
+            self._fail(session, Reason.ADMINISTRATIVE_ACTION, fact.reason)
+        if self.by_client.get(fact.client) is session:  # it has not ended with its connection
+            self._end(session, f"by the operator: {fact.reason}")
 
     def on_rules_changed(self, _: RulesChanged) -> None:
         for session in list(self.by_client.values()):
@@ -218,7 +229,8 @@ class Sessions:
             self._enter(session)
         self._attach(session, fact)
         self.orders.note(Kind.CONNECTED, client=client, count=len(session.queue), detail=f"mqtt {packet.version}")
-        self.orders.transmit(session.connection, self._connack(packet, client, present))
+        connack = connack_to(packet, client, present, self.limits, self.durability)
+        self.orders.transmit(session.connection, connack)
         self.deliveries.resume(session)
         self.recalls.resume(session)
 
@@ -263,7 +275,7 @@ class Sessions:
         """What belongs to a connection."""
         packet, limits = fact.packet, self.limits
         properties = packet.properties
-        wanted_s, keep_alive_s = self._terms(packet)
+        wanted_s, keep_alive_s = terms_of(packet, limits)
         if session.durable and not wanted_s:  # it ends with this connection, or with this process
             self._erase_queue(session, but_shares=True)
             self._erase(session)
@@ -284,41 +296,13 @@ class Sessions:
         if session.durable or session.will is not None:
             self._store(session)
 
-    def _terms(self, packet: Connect) -> tuple[int, int]:
-        """For how long the session waits for its client, and how often the client must be heard from."""
-        limits = self.limits
-        wanted_s = packet.properties.session_expiry_s or 0
-        if packet.version != V5:
-            wanted_s = 0 if packet.clean_start else NEVER_S
-        keep_alive_s = packet.keep_alive_s
-        if packet.version == V5 and not 0 < keep_alive_s <= limits.keep_alive_max_s:
-            keep_alive_s = limits.keep_alive_max_s  # [MQTT-3.2.2-21]
-        return min(wanted_s, limits.session_expiry_max_s), keep_alive_s
-
-    def _connack(self, packet: Connect, client: ClientId, present: bool) -> Connack:
-        if packet.version != V5:
-            return Connack(present)
-        limits = self.limits
-        expiry_s, keep_alive_s = self._terms(packet)
-        asked_s = packet.properties.session_expiry_s or 0
-        properties = Properties(
-            session_expiry_s=expiry_s if expiry_s != asked_s else None,
-            assigned_client_id=None if packet.client_id else client,
-            server_keep_alive_s=keep_alive_s if keep_alive_s != packet.keep_alive_s else None,
-            receive_maximum=limits.receive_maximum,
-            topic_alias_maximum=limits.topic_alias_maximum,
-            maximum_packet_size=limits.packet_bytes,
-            user=(("durability", self.durability),),
-        )
-        return Connack(present, Reason.SUCCESS, properties)
-
     def _check_connack(self, packet: Connect, client: ClientId) -> None:
         """[MQTT-3.1.2-24] A client that takes no packet as large as its CONNACK cannot be served: it is refused before
         a session is made or taken over. What the CONNACK may leave out does not count [MQTT-3.2.2-20]."""
         most = packet.properties.maximum_packet_size
         if most is None:
             return
-        whole = self._connack(packet, client, present=False)
+        whole = connack_to(packet, client, False, self.limits, self.durability)
         brief = msgspec.structs.replace(whole, properties=msgspec.structs.replace(whole.properties, user=()))
         if self.deliveries.measure(brief, packet.version) > most:
             raise Refusal(Reason.PACKET_TOO_LARGE, "the client takes no packet as large as its CONNACK")
@@ -337,7 +321,7 @@ class Sessions:
             session.expiry_s = min(expiry_s, self.limits.session_expiry_max_s)
         self.orders.close(session.connection, "")
         keep_will = packet.reason != Reason.SUCCESS  # [MQTT-3.14.4-3]
-        self._away(session, keep_will=keep_will, ends=expiry_s == 0)
+        self._away(session, "the client said goodbye", keep_will=keep_will, ends=expiry_s == 0)
 
     def _auth(self, session: Session, packet: Auth) -> None:
         raise PacketError(Reason.PROTOCOL_ERROR, "AUTH without an authentication method")
@@ -347,10 +331,11 @@ class Sessions:
         if session.version == V5:
             properties = Properties(reason_string=problem[:512])
             self.orders.transmit(session.connection, Disconnect(reason, properties))
-        self.orders.close(session.connection, f"{reason.name.lower()}: {problem}")
-        self._away(session, keep_will=True)
+        why = f"{reason.name.lower()}: {problem}"
+        self.orders.close(session.connection, why)
+        self._away(session, why, keep_will=True)
 
-    def _away(self, session: Session, *, keep_will: bool, ends: bool = False) -> None:
+    def _away(self, session: Session, why: str, *, keep_will: bool, ends: bool = False) -> None:
         """The connection is over; the session may not be."""
         now = self.orders.now
         del self.by_connection[session.connection]
@@ -358,7 +343,7 @@ class Sessions:
         session.away_since = now
         session.leased = 0
         session.choked = False
-        self.orders.note(Kind.DISCONNECTED, client=session.client)
+        self.orders.note(Kind.DISCONNECTED, client=session.client, detail=why)
         if not keep_will:
             session.will = None
         if ends or not session.durable:
@@ -421,7 +406,7 @@ class Sessions:
         else:
             del self.per_user[session.user]
         if why:
-            self.orders.note(Kind.DISCONNECTED, client=session.client, detail=f"session ended: {why}")
+            self.orders.note(Kind.DISCONNECTED, client=session.client, detail=f"{SESSION_ENDED}{why}")
         for event, share in unfinished:
             hand_on(self.publishing.events, event, [(share.group, str(share.filter))])
 

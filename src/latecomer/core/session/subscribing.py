@@ -21,6 +21,7 @@ from latecomer.core.effects import Drop, Put
 from latecomer.core.orders import Orders
 from latecomer.core.retained import RetainedMessages
 from latecomer.core.session.delivery import Deliveries
+from latecomer.core.session.figures import Figures
 from latecomer.core.session.limits import Access, SessionLimits
 from latecomer.core.session.recall import Recalls
 from latecomer.core.session.state import HISTORY_END, Grade, Refusal, Session, Subscription
@@ -76,6 +77,7 @@ class Subscribing:
     deliveries: Deliveries
     recalls: Recalls
     subacks: Subacks
+    figures: Figures
     lagging: dict[ClientId, Session] = field(default_factory=dict)
     """Those who have not got all that was retained for them."""
     due: Instant | None = None
@@ -125,6 +127,7 @@ class Subscribing:
             else:
                 self.recalls.begin(session, session.subscriptions[text], options)
         for subscription in retained.values():
+            self.figures.retained(session, subscription)
             session.giving.append((subscription, deque(self.retained.topics(subscription.filter.topic))))
         self.give_retained(session)
 
@@ -302,6 +305,7 @@ class Subscribing:
             self.leave(session, before)
             before = None
         session.enter(subscription)
+        self.figures.entered(session, subscription)
         if session.durable and stored:
             self.orders.writes.append(Put("subscriptions", session.client, subscription.text, subscription))
         if before is not None:
@@ -329,6 +333,7 @@ class Subscribing:
     def leave(self, session: Session, subscription: Subscription) -> None:
         """Remove a subscription."""
         session.leave(subscription)
+        self.figures.left(session, subscription)
         self.recalls.left(session, subscription)
         if session.durable:
             self.orders.writes.append(Drop("subscriptions", session.client, subscription.text))

@@ -34,7 +34,7 @@ REASONS_MOST = 3
 _SHAPE = Shape("a limits file", tables={"": PlanLimits})
 _DEMAND_KEYS = ("topics", "rates", "publications", "sizes", "window_s", "requests")
 _OPTIONS = {"stores": "--stores", "capacity": "--capacity", "capacity_bytes": "--capacity"}
-_OPTIONS |= {"min_replicas": "--min-replicas", "survive_loss": "--survive-loss"}
+_OPTIONS |= {"min_replicas": "--min-replicas", "survive_loss": "--survive-loss", "replica_rule": "--replicas"}
 
 
 # --- networks ---
@@ -185,7 +185,7 @@ def read_limits(file: Path | None, options: Mapping[str, Any]) -> PlanLimits:
     chosen = msgspec.structs.replace(limits, **given)
     if chosen.survive_loss and not chosen.min_replicas:
         # A topic that is kept once is lost with its store, wherever that is.
-        return msgspec.structs.replace(chosen, min_replicas=2)
+        return msgspec.structs.replace(chosen, min_replicas=2, replica_rule=chosen.rule())
     return chosen
 
 

@@ -19,7 +19,7 @@ from latecomer.cli.plan_files import (
     read_plan_file,
     write_text,
 )
-from latecomer.cli.plan_options import NETWORK_HELP, DemandFile, Out, Plot
+from latecomer.cli.plan_options import NETWORK_HELP, DemandFile, Out, Plot, Replicas
 from latecomer.model.errors import SettingsError
 from latecomer.model.plan import Plan, write_plan
 from latecomer.model.topology import Topology, quoted
@@ -38,6 +38,7 @@ def replan(
     limits: Annotated[
         Path | None, typer.Option(metavar="FILE", help="TOML or JSON; else the limits of the plan.")
     ] = None,
+    replicas: Replicas = None,
     reassign: Annotated[bool, typer.Option("--reassign", help="Only that: stores stay where they are.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Only that: stores may move, too.")] = False,
     moves: Annotated[int | None, typer.Option(min=0, metavar="N", help="At most so many replicas are copied.")] = None,
@@ -58,6 +59,8 @@ def replan(
     horizon_s, response_bytes = _amounts(horizon, response)
     old, asked = read_plan_file(plan), read_demand_file(demand)
     wishes = old.limits if limits is None else read_limits(limits, {})
+    if replicas is not None:
+        wishes = msgspec.structs.replace(wishes, replica_rule=replicas)
     words = topology or old.topology
     network = _network(words, old, plan, named=topology is not None)
     mode: Mode = "full" if full else "reassign" if reassign else "moves" if moves is not None else "any"

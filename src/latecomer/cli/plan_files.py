@@ -172,10 +172,10 @@ def read_plan_file(file: Path) -> Plan:
 # --- limits ---
 
 
-def read_limits(file: Path | None, options: Mapping[str, Any]) -> PlanLimits:
-    """The limits of a file (TOML or JSON), with those of the command line in front of them."""
+def read_limits(file: Path | None, options: Mapping[str, Any], usual: PlanLimits | None = None) -> PlanLimits:
+    """The limits of a file (TOML or JSON), or the usual ones; with those of the command line in front of them."""
     given = {key: value for key, value in options.items() if value is not None and value is not False}
-    limits = PlanLimits() if file is None else _limits_file(file)
+    limits = (usual or PlanLimits()) if file is None else _limits_file(file)
     if isinstance(written := given.pop("capacity", None), str):
         amount = _capacity(written)
         given |= amount | dict.fromkeys({"capacity", "capacity_bytes"} - amount.keys(), 0)

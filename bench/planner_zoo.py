@@ -219,10 +219,10 @@ neighbourhood whose size follows Zipf's law with exponent 1.
 **Limits.** M = {stores} stores, but no more than a third of the brokers; L = {capacity} topics each; all slots are
 shared by weight.
 
-A gap is how much more a plan costs than the lower bound, in percent of the bound. No plan can cost less than the bound:
-it is computed with integers from Lagrangian prices, or comes from a search tree with what the solver's tolerances may
-hide taken off. So a gap says at most how far a plan is from the best there is; a part of it may be the bound's. Where
-the gap of `best` was above {prove} %, the thorough effort was spent on the plan and on the bound.
+A gap is how much more a plan costs than the lower bound, in percent of the bound. No plan with these replica counts can
+cost less than the bound: it is computed with integers from Lagrangian prices, or comes from a search tree with what the
+solver's tolerances may hide taken off. So a gap says at most how far a plan is from the best there is; a part of it may
+be the bound's. Where the gap of `best` was above 1 %, the thorough effort was spent on the plan and on the bound.
 
 | | |
 |---|---|

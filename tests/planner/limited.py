@@ -10,7 +10,7 @@ import numpy as np
 
 from latecomer.planner.cost import cost
 from latecomer.planner.legality import Placement, check, infeasible
-from latecomer.planner.problem import Problem, replace_problem
+from latecomer.planner.problem import Problem, most_replicas, replace_problem
 from tests.planner.instances import instance
 
 
@@ -37,12 +37,30 @@ def limited(seed: int, *, most_brokers: int = 6, most_topics: int = 3) -> Proble
     return replace_problem(problem, **changes)
 
 
+def freed(seed: int, *, fewest: int = 1) -> Problem:
+    """The same with free counts: of some topics at least two replicas, of some topics a given number."""
+    problem = limited(seed, most_brokers=5)
+    chance = Random(seed + 2)
+    topics = range(len(problem.topics))
+    pins = [sum(1 for topic, _ in problem.pinned if topic == one) for one in topics]
+    least = [max(fewest, pins[topic], chance.choice((1, 1, 2))) for topic in topics]
+    most = [max(least[topic], most_replicas(problem, topic)) for topic in topics]
+    if chance.random() < 0.2:
+        most[0] = least[0] = max(fewest, pins[0], int(problem.replicas[0]))
+    counts = np.clip(problem.replicas, least, most)
+    return replace_problem(problem, replicas=counts, at_least=np.array(least), at_most=np.array(most))
+
+
 def placements(problem: Problem) -> Iterator[Placement]:
-    """All legal placements that have no empty store but the pinned ones."""
+    """All legal placements that have no empty store but the pinned ones, with every count that is allowed."""
     if infeasible(problem):
         return
     places = np.flatnonzero(problem.open).tolist()
-    for replicas in product(*(combinations(places, int(k)) for k in problem.replicas)):
+    choices = [
+        [chosen for count in range(int(least), int(most) + 1) for chosen in combinations(places, count)]
+        for least, most in zip(problem.fewest, problem.most, strict=True)
+    ]
+    for replicas in product(*choices):
         stores = sorted({*problem.pinned_stores, *(place for kept in replicas for place in kept)})
         found = Placement(tuple(stores), replicas)
         if not check(problem, found):

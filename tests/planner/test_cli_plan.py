@@ -71,13 +71,13 @@ def test_a_plan_is_explained(demand: Path, capsys: Capture) -> None:
     assert shown.err == ""
     lines = shown.out.splitlines()
     assert lines[0] == "walkthrough: 6 brokers, 3 topics, 50 requests/s; 3 stores by best"
-    assert lines[-1] == "This is the best possible plan."
+    assert lines[-1] == "No plan with at most 3 stores of 2 topics and these replica counts costs less."
     first = [line.split()[0] for line in lines if line.strip()]
     for word in ("store", "topic", "algorithm", "rnd", "seq", "wrr", "grd_opt", "best", "lower"):
         assert word in first
     best = next(line.split() for line in lines if line.startswith("  best "))
     assert best == ["best", "3", "0.760", "38.00", "0.0", "%"]
-    assert "  The worst loss is that of 3: mean 1.840 hops." in lines
+    assert "  If 3 fails, the worst loss: mean distance 1.840 hops (now 0.760)." in lines
 
 
 def test_every_algorithm_gives_a_plan_no_better_than_the_bound(demand: Path, capsys: Capture) -> None:
@@ -127,10 +127,9 @@ def test_each_refusal_names_the_limit_in_the_way(sized: Path, tmp_path: Path, ca
     refusals = read_plan(capsys.readouterr().out, "output").refusals
     assert refusals
     for text in refusals:
-        assert text.startswith("topic '")
-        assert " is not at " in text
-        assert ", which would save " in text
-    assert any(text.endswith(": it has no store, as all 2 are elsewhere") for text in refusals)
+        assert text.startswith("A copy of '")
+        assert " would save " in text
+    assert any(text.endswith(", but all 2 stores are used elsewhere.") for text in refusals)
 
 
 def test_a_full_store_says_by_how_much(tmp_path: Path, capsys: Capture) -> None:
@@ -141,7 +140,7 @@ def test_a_full_store_says_by_how_much(tmp_path: Path, capsys: Capture) -> None:
     limits.write_text('stores = 2\ncapacity = 1\npinned_stores = ["2", "3"]\n[replicas]\nx = 1\ny = 1\n')
     assert plan(file, "--limits", str(limits)) == 0
     shown = capsys.readouterr().out
-    assert "topic 'y' is not at 2, which would save 8 requests·hops/s: full by 1 " in shown
+    assert "A copy of 'y' at 2 instead of 3 would save 8 requests·hops/s, but 2 is full by 1 topic." in shown
 
 
 def test_latency_is_told_in_milliseconds(demand: Path, capsys: Capture) -> None:
@@ -296,6 +295,8 @@ def test_many_reasons_are_not_a_page(tmp_path: Path, capsys: Capture) -> None:
         (["--capacity", "1MB"], "sizes: a capacity in bytes needs the size of every topic; 'a' has none"),
         (["--algorithm", "bset"], "--algorithm: there is no 'bset'; did you mean 'best'?"),
         (["--distance", "miles"], "Invalid value for '--distance'"),
+        (["--replicas", "many"], "Invalid value for '--replicas'"),
+        (["--replicas", "free"], "--replicas: free counts need a number of stores to share; give --stores"),
         (["--plot", "picture.gif"], "--plot: 'picture.gif' must end in .svg, .png or .pdf"),
         (["--limits", "nowhere.toml"], "--limits: 'nowhere.toml' cannot be read: No such file or directory"),
         (["--out", "."], "--out: '.' is a folder; name a file in it"),

@@ -37,37 +37,37 @@ ONE_AT_5 = [[0, 0, 0, 0, 0, 2]]
 @pytest.mark.parametrize(
     ("more", "stores", "reason"),
     [
-        ({}, (3,), "it has no store, as all 1 are elsewhere"),
-        ({"open": np.arange(6) != 5}, (3,), "barred from having a store"),
-        ({"capacity": np.array([1, 1, 1, 1, 1, 0])}, (3,), "too small by 1 topic even when empty"),
-        ({"pinned": ((0, 3),), "pinned_stores": (3,)}, (3,), "its replica at 3 is pinned"),
-        ({"stores": 2}, (3, 5), "there is room, and wrr did not see it; --algorithm refine does"),
+        ({}, (3,), "the only store is elsewhere"),
+        ({"open": np.arange(6) != 5}, (3,), "5 is barred from having a store"),
+        ({"capacity": np.array([1, 1, 1, 1, 1, 0])}, (3,), "5 is too small by 1 topic even when empty"),
+        ({"pinned": ((0, 3),), "pinned_stores": (3,)}, (3,), "the one at 3 is pinned"),
+        ({"stores": 2}, (3, 5), "wrr did not look there; --algorithm best does"),
         ({"stores": 2, "rate_limit": np.array([-1, -1, -1, -1, -1, MILLION])}, (3, 5),
-         "it would be the nearest for 1 requests/s more than its limit"),
+         "a store would then be the nearest for 1 requests/s more than its limit"),
     ],
 )  # fmt: skip
 def test_a_refusal_names_the_limit(more: dict[str, Any], stores: tuple[int, ...], reason: str) -> None:
     problem = line(ONE_AT_5, 1, 1, 1, **more)
     assert told(problem, Placement(stores, ((3,),))) == [
-        f"topic '0' is not at 5, which would save 4 requests·hops/s: {reason}"
+        f"A copy of '0' at 5 instead of 3 would save 4 requests·hops/s, but {reason}."
     ]
 
 
 def test_a_full_store_and_a_failure_domain() -> None:
     problem = line([[0, 0, 0, 0, 0, 2], [0, 0, 0, 0, 0, 9]], 2, 1, 1)
     full = told(problem, Placement((3, 5), ((3,), (5,))))
-    assert full == ["topic '0' is not at 5, which would save 4 requests·hops/s: full by 1 topic"]
+    assert full == ["A copy of '0' at 5 instead of 3 would save 4 requests·hops/s, but 5 is full by 1 topic."]
     together = line([[3, 0, 0, 0, 0, 2]], 3, 1, 2, domain=np.array([0, 1, 2, 3, 4, 0], np.int32))
     # Instead of 3 would be best, but then 0 and 5 are in one domain.
     assert told(together, Placement((0, 3, 5), ((0, 3),))) == [
-        "topic '0' is not at 5, which would save 4 requests·hops/s: in one failure domain with 0, which keeps it"
+        "A copy of '0' at 5 instead of 3 would save 4 requests·hops/s, but 0 in the same failure domain keeps it."
     ]
 
 
 def test_a_search_that_left_room_had_another_aim() -> None:
     problem = line(ONE_AT_5, 2, 1, 1)
     (only,) = told(problem, Placement((3, 5), ((3,),)), "best")
-    assert only.endswith(": there is room, but something else comes before the mean distance")
+    assert only.endswith(", but another objective comes before the mean distance.")
 
 
 def test_what_would_save_nothing_is_no_refusal() -> None:

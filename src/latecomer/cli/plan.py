@@ -18,6 +18,7 @@ from latecomer.cli.log_options import ClassesFile, Depth, Since, Until
 from latecomer.cli.plan_files import LIVE, placed, read_demand_file, read_limits, read_network_words, write_text
 from latecomer.cli.plan_log import LogOrder, measured
 from latecomer.cli.plan_options import (
+    AlgorithmName,
     Capacity,
     FromLog,
     Json,
@@ -28,6 +29,7 @@ from latecomer.cli.plan_options import (
     NetworkWords,
     Out,
     Plot,
+    Replicas,
     SomeDemandFile,
     Stores,
     SurviveLoss,
@@ -61,7 +63,8 @@ def plan(
     stores: Stores = None,
     capacity: Capacity = None,
     min_replicas: MinReplicas = None,
-    algorithm: Annotated[str, typer.Option(help="best, refine, wrr, seq, grd_opt, rnd.")] = "best",
+    replicas: Replicas = None,
+    algorithm: AlgorithmName = "best",
     distance: Annotated[Distance, typer.Option(help="What is to be short.")] = "hops",
     limits: LimitsFile = None,
     survive_loss: SurviveLoss = False,
@@ -75,6 +78,7 @@ def plan(
     """Plan where stores go and which topics each keeps, and say how far that is from the best possible."""
     check_picture(plot)
     options = {"stores": stores, "capacity": capacity, "min_replicas": min_replicas, "survive_loss": survive_loss}
+    options |= {"replica_rule": replicas}
     wishes = read_limits(limits, options)
     words, place = _network(topology, network, token_file)
     with libraries():

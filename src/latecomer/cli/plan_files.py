@@ -37,7 +37,7 @@ REASONS_MOST = 3
 _SHAPE = Shape("a limits file", tables={"": PlanLimits})
 _DEMAND_KEYS = ("topics", "rates", "publications", "sizes", "window_s", "requests")
 _OPTIONS = {"stores": "--stores", "capacity": "--capacity", "capacity_bytes": "--capacity"}
-_OPTIONS |= {"min_replicas": "--min-replicas", "survive_loss": "--survive-loss"}
+_OPTIONS |= {"min_replicas": "--min-replicas", "survive_loss": "--survive-loss", "replica_rule": "--replicas"}
 
 
 # --- networks ---
@@ -185,10 +185,10 @@ def read_plan_file(file: Path, option: str = "--plan") -> Plan:
 # --- limits ---
 
 
-def read_limits(file: Path | None, options: Mapping[str, Any]) -> PlanLimits:
-    """The limits of a file (TOML or JSON), with those of the command line in front of them."""
+def read_limits(file: Path | None, options: Mapping[str, Any], usual: PlanLimits | None = None) -> PlanLimits:
+    """The limits of a file (TOML or JSON), or the usual ones; with those of the command line in front of them."""
     given = {key: value for key, value in options.items() if value is not None and value is not False}
-    limits = PlanLimits() if file is None else _limits_file(file)
+    limits = (usual or PlanLimits()) if file is None else _limits_file(file)
     if isinstance(written := given.pop("capacity", None), str):
         amount = _capacity(written)
         given |= amount | dict.fromkeys({"capacity", "capacity_bytes"} - amount.keys(), 0)
@@ -198,7 +198,7 @@ def read_limits(file: Path | None, options: Mapping[str, Any]) -> PlanLimits:
     chosen = msgspec.structs.replace(limits, **given)
     if chosen.survive_loss and not chosen.min_replicas:
         # A topic that is kept once is lost with its store, wherever that is.
-        return msgspec.structs.replace(chosen, min_replicas=2)
+        return msgspec.structs.replace(chosen, min_replicas=2, replica_rule=chosen.rule())
     return chosen
 
 

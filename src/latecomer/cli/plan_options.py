@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -29,7 +29,21 @@ Capacity = Annotated[
     str | None, typer.Option(metavar="L", help="Of each store: topics, as in 5, or bytes, as in 20GB.")
 ]
 MinReplicas = Annotated[
-    int | None, typer.Option(metavar="K", help="Of the lightest topic; else all room is shared by weight.")
+    int | None, typer.Option(metavar="K", help="The fewest replicas of a topic; by weight, the lightest has so many.")
+]
+Replicas = Annotated[
+    Literal["free", "weight"] | None,
+    typer.Option(
+        help="Replicas of each topic: 'free' lets the search choose, 'weight' follows the papers' rule. "
+        "Free is the default with --stores and without --min-replicas."
+    ),
+]
+AlgorithmName = Annotated[
+    str,
+    typer.Option(
+        help="best; refine (quicker on large networks, on small ones often far from the best); "
+        "wrr, seq, grd_opt, rnd (the papers')."
+    ),
 ]
 LimitsFile = Annotated[
     Path | None,

@@ -60,7 +60,8 @@ def draw(file: Path, topology: Topology, plan: Plan, problem: Problem, placement
     _draw_names(axes, named, placement, points, sizes)
     _legend(figure, problem, named, placement, colour)
     mean = f"mean {far(plan.prediction.hops_mean, plan.distance)} {unit(plan.distance)}"
-    gap = "" if plan.prediction.gap is None else f", within {percent(plan.prediction.gap)} of the best possible"
+    above = plan.prediction.gap
+    gap = "" if above is None else f", at most {percent(above)} above the least" if above else ", the least there is"
     title = _text(topology.name)
     axes.set_title(f"{title}: {len(plan.stores)} stores by {plan.algorithm}, {mean}{gap}", color=INK, fontsize=12)
     _save(figure, file)

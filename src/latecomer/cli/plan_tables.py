@@ -49,13 +49,50 @@ def percent(share: float) -> str:
     return f"{value:.2g} %" if 0 < value < 0.1 else f"{value:.1f} %" if value < 100 else f"{value:,.0f} %"
 
 
-def quality(prediction: Prediction) -> str:
-    """The sentence an operator remembers."""
-    if prediction.gap is None:
-        return "How far this is from the best possible is not known."
-    if prediction.optimal:
-        return "This is the best possible plan."
-    return f"This is within {percent(prediction.gap)} of the best possible."
+def quality(plan: Plan, problem: Problem) -> list[str]:
+    """What is proved of the plan, in sentences: its cost, and its cost after a loss where that was asked for."""
+    mine, among = plan.prediction, scope(plan, problem)
+    if mine.gap is None:
+        found = ["How far this is from the best possible is not known."]
+    elif mine.optimal:
+        found = [f"No plan with {among} costs less."]
+    else:
+        found = [f"This costs at most {percent(mine.gap)} more than the best plan with {among}."]
+        if plan.algorithm != "best":
+            found[0] += " --algorithm best looks further."
+    if plan.limits.survive_loss or plan.limits.objectives[:1] == ("worst-loss",):
+        found.insert(0, _after_loss(mine, among))
+    return found
+
+
+def _after_loss(mine: Prediction, among: str) -> str:
+    if mine.loss_bound is None or mine.loss_cost is None or mine.loss_unserved:
+        return "Whether another plan costs less after the loss of its worst store is not known."
+    above = (mine.loss_cost - mine.loss_bound) / mine.loss_bound if mine.loss_bound > 0 else 0.0
+    if mine.loss_cost <= mine.loss_bound:
+        return f"After the loss of its worst store, no plan with {among} costs less."
+    if mine.loss_bound <= 0:
+        return "Whether another plan costs less after the loss of its worst store is not known."
+    return f"After the loss of its worst store it costs at most {percent(above)} more than the best plan with {among}."
+
+
+def scope(plan: Plan, problem: Problem) -> str:
+    """Among which plans it was compared: `at most 3 stores of 2 topics, these replica counts and your other limits`."""
+    limits, capacity = plan.limits, problem.capacity[problem.open]
+    stores = f"at most {_many(problem.stores, 'store')}"
+    if limits.capacity or limits.capacity_bytes or limits.capacities_bytes:
+        same = bool((capacity == capacity[0]).all())
+        unit = _many(int(capacity[0]), "topic") if problem.unit == "topics" else show_size(int(capacity[0]))
+        stores += f" of {unit}" if same else " of these capacities"
+    parts = [stores]
+    if not problem.free:
+        parts.append("these replica counts")
+    elif limits.min_replicas > 1:
+        parts.append(f"at least {limits.min_replicas} replicas of each topic")
+    names = ("request_rate", "request_rates", "domains", "pinned_stores", "pinned_topics", "barred")
+    if any(getattr(limits, name) for name in names) or (problem.free and limits.replicas):
+        parts.append("your other limits")
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 # --- the plan ---
@@ -74,7 +111,7 @@ def print_plan(
     console.print(store_table(problem, stores, plan.distance))
     console.print(topic_table(problem, placement, topics, plan.distance))
     console.print(comparison(plan))
-    print_rest(console, plan)
+    print_rest(console, plan, problem)
 
 
 def store_table(problem: Problem, rows: list[StoreRow], distance: Distance) -> Table:
@@ -131,22 +168,25 @@ def comparison(plan: Plan) -> Table:
     return table
 
 
-def print_rest(console: Console, plan: Plan) -> None:
+def print_rest(console: Console, plan: Plan, problem: Problem) -> None:
     """After a loss, refusals, notes, and how good it is."""
     say = {"highlight": False, "soft_wrap": True, "markup": False}
     mine, what = plan.prediction, unit(plan.distance)
     if mine.loss_store is not None and mine.loss_cost is not None:
         served = mine.rate - (mine.loss_unserved or 0)
         mean = far(mine.loss_cost / served if served else 0.0, plan.distance)
-        lost = f", and {mine.loss_unserved:,.6g} requests/s have no other replica" if mine.loss_unserved else ""
-        console.print(f"  The worst loss is that of {plain(mine.loss_store)}: mean {mean} {what}{lost}.", **say)  # type: ignore[arg-type]
+        now = far(mine.hops_mean, plan.distance)
+        lost = f"; {mine.loss_unserved:,.6g} requests/s cannot be answered" if mine.loss_unserved else ""
+        told = f"If {plain(mine.loss_store)} fails, the worst loss: mean distance {mean} {what} (now {now}){lost}."
+        console.print(f"  {told}", **say)  # type: ignore[arg-type]
     for text in plan.refusals[:REFUSALS]:
         remark(console, text)
     if len(plan.refusals) > REFUSALS:
-        remark(console, f"and {len(plan.refusals) - REFUSALS} more wishes not granted (--out has all)")
+        remark(console, f"and {len(plan.refusals) - REFUSALS} more such copies (--out has all)")
     for note in plan.notes:
         remark(console, note)
-    console.print(Text(quality(mine), style="bold"), soft_wrap=True)
+    for text in quality(plan, problem):
+        console.print(Text(text, style="bold"), soft_wrap=True)
 
 
 def remark(console: Console, text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -70,7 +71,7 @@ def make_plan(order: Order, algorithm: str, told: Told, count: Callable[[Problem
     votes = count(problem)
     told(algorithm)
     try:
-        placement, lowest = _solved(problem, algorithm, order.limits, votes)
+        placement, lowest, loss = _solved(problem, algorithm, order.limits, votes)
     except Infeasible as error:
         if algorithm == "best":
             raise
@@ -94,15 +95,20 @@ def make_plan(order: Order, algorithm: str, told: Told, count: Callable[[Problem
         algorithm=algorithm,
         stores=names(problem, placement.stores),
         replicas=named(problem, placement),
-        prediction=predict(problem, algorithm, placement.replicas, None if algorithm == UNLIMITED else lowest),
+        prediction=predict(problem, algorithm, placement.replicas, None if algorithm == UNLIMITED else lowest, loss),
         distance=order.distance,
-        limits=order.limits,
+        limits=recorded(order.limits),
         others=tuple(one for one in others if one.algorithm != algorithm),
         refusals=refused,
         notes=notes,
         demand=order.demand,
     )
     return Work(plan, problem, placement)
+
+
+def recorded(limits: PlanLimits) -> PlanLimits:
+    """The limits as a plan keeps them: with the rule that was used, also where it was the default."""
+    return msgspec.structs.replace(limits, replica_rule=limits.rule())
 
 
 def warm_up() -> None:
@@ -130,13 +136,15 @@ def refused_wishes(
     return tuple(sentence(problem, one, distance) for one in refusals(problem, placement, votes, algorithm))
 
 
-def _solved(problem: Problem, algorithm: str, limits: PlanLimits, votes: Ints) -> tuple[Placement, int | None]:
-    """A placement, and a bound where one came with it."""
+def _solved(
+    problem: Problem, algorithm: str, limits: PlanLimits, votes: Ints
+) -> tuple[Placement, int | None, int | None]:
+    """A placement, and bounds on its cost without a loss and after the worst, where they came with it."""
     order = order_of(limits)
     if algorithm == "best":
         found = solve_in_order(problem, order, votes=votes)
-        return found.placement, found.bound.value
+        return found.placement, found.bound.value, found.loss_bound
     if algorithm == "refine":
         start = plan_with(problem, ALGORITHMS["wrr"], votes)
-        return refine(problem, start, objective=searched(order)), None
-    return plan_with(problem, ALGORITHMS[algorithm], votes), None
+        return refine(problem, start, objective=searched(order)), None, None
+    return plan_with(problem, ALGORITHMS[algorithm], votes), None, None

@@ -18,7 +18,7 @@ from latecomer.cli.plan_files import (
     read_plan_file,
     write_text,
 )
-from latecomer.cli.plan_options import NETWORK_HELP, DemandFile, Out, Plot
+from latecomer.cli.plan_options import NETWORK_HELP, DemandFile, Out, Plot, Replicas
 from latecomer.model.errors import SettingsError
 from latecomer.model.plan import Plan, write_plan
 from latecomer.model.topology import Topology, quoted
@@ -37,6 +37,7 @@ def replan(
     limits: Annotated[
         Path | None, typer.Option(metavar="FILE", help="TOML or JSON; else the limits of the plan.")
     ] = None,
+    replicas: Replicas = None,
     reassign: Annotated[bool, typer.Option("--reassign", help="Only that: stores stay where they are.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Only that: stores may move, too.")] = False,
     moves: Annotated[int | None, typer.Option(min=0, metavar="N", help="At most so many replicas are copied.")] = None,
@@ -49,14 +50,11 @@ def replan(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")] = False,
 ) -> None:
     """Say what a plan is still worth under new demand, what a better one gains, and what getting there costs."""
-    if full and reassign:
-        raise SettingsError("--full", "stores move or stay; leave out --full or --reassign")
-    if full and moves is not None:
-        raise SettingsError("--moves", "a full plan has no budget; leave out --full")
+    _check_mode(full=full, reassign=reassign, moves=moves)
     check_picture(plot)
     horizon_s, response_bytes = _amounts(horizon, response)
     old, asked = read_plan_file(plan), read_demand_file(demand)
-    wishes = old.limits if limits is None else read_limits(limits, {})
+    wishes = read_limits(limits, {"replica_rule": replicas}, old.limits)
     words = topology or old.topology
     network = _network(words, old, plan, named=topology is not None)
     mode: Mode = "full" if full else "reassign" if reassign else "moves" if moves is not None else "any"
@@ -98,6 +96,13 @@ def replan(
             f"{told_missing} not in the demand; nobody asks, and it is still kept.", highlight=False, markup=False
         )
     tell_written(console, out, plot)
+
+
+def _check_mode(*, full: bool, reassign: bool, moves: int | None) -> None:
+    if full and reassign:
+        raise SettingsError("--full", "stores move or stay; leave out --full or --reassign")
+    if full and moves is not None:
+        raise SettingsError("--moves", "a full plan has no budget; leave out --full")
 
 
 def _amounts(horizon: str, response: str | None) -> tuple[float, int]:

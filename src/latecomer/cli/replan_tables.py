@@ -39,7 +39,8 @@ def print_replan(console: Console, found: Replan, problem: Problem) -> None:
     _say(console, f"  {ours(found)}")
     console.print(Text(verdict(found), style="bold"), soft_wrap=True)
     if found.plan.moves:
-        _say(console, quality(found.plan.prediction))
+        for text in quality(found.plan, problem):
+            _say(console, text)
 
 
 def offer_table(found: Replan) -> Table:

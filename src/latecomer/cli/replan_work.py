@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from latecomer.cli.plan_work import Order, named, refused_wishes
+from latecomer.cli.plan_work import Order, named, recorded, refused_wishes
 from latecomer.model.demand import Demand
 from latecomer.model.errors import SettingsError
 from latecomer.model.plan import Objective, Plan
@@ -116,7 +116,7 @@ def make_replan(order: Order, old: Plan, asked: Asked, told: Told) -> tuple[Repl
         replicas=named(problem, placement),
         prediction=predict(problem, old.algorithm, placement.replicas, lowest),
         distance=order.distance,
-        limits=order.limits,
+        limits=recorded(order.limits),
         refusals=refused_wishes(problem, placement, greedy_votes(problem), old.algorithm, order.distance),
         moves=written.moves,
         demand=order.demand,
@@ -217,7 +217,12 @@ def _budgets(ground: _Ground, found: list[Change], told: Told) -> list[Change]:
         if cost(problem, made.replicas) < cost(problem, known.replicas):
             name = _budget(moved(before, made))
             offered = [*(one for one in offered if one.name != name), Change(name, made)]
-    return offered
+    known_offers = [(cost(problem, one.placement.replicas), moved(before, one.placement)) for one in found]
+    return [
+        one
+        for one in offered
+        if (cost(problem, one.placement.replicas), moved(before, one.placement)) not in known_offers
+    ]
 
 
 def _budget(moves: int) -> str:

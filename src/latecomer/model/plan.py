@@ -22,6 +22,8 @@ PLAN_VERSION = 1
 Distance: TypeAlias = Literal["hops", "latency"]
 """What is counted between brokers: links, or microseconds along the fastest path."""
 Objective: TypeAlias = Literal["hops", "worst-loss", "moves", "stores", "balance"]
+ReplicaRule: TypeAlias = Literal["", "free", "weight"]
+"""Who decides how many replicas a topic gets: the search, or its weight by the rule of planning §6."""
 
 
 class PlanLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,7 +38,9 @@ class PlanLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     capacities_bytes: dict[BrokerId, int] = {}
     """Bytes for the stores that differ from `capacity_bytes`."""
     min_replicas: int = 0
-    """The least number of replicas; heavier topics get more by their weight. 0: share all slots of the stores."""
+    """The least number of replicas of a topic; 0: one."""
+    replica_rule: ReplicaRule = ""
+    """"free": the search chooses the counts; "weight": they follow from the weights. Empty: see `rule`."""
     replicas: dict[str, int] = {}
     """Replicas of the topics for which no rule shall decide."""
     request_rate: float = 0
@@ -58,6 +62,12 @@ class PlanLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     entry: Literal["uniform", "published"] = "uniform"
     """Where publications are taken to enter when votes are counted: everywhere alike, or as the demand says."""
 
+    def rule(self) -> Literal["free", "weight"]:
+        """The counts are free where only the stores are limited; otherwise they follow from the weights."""
+        if self.replica_rule:
+            return self.replica_rule
+        return "free" if self.stores and not self.min_replicas else "weight"
+
 
 class Prediction(msgspec.Struct, frozen=True):
     """What a plan is expected to cost."""
@@ -72,17 +82,20 @@ class Prediction(msgspec.Struct, frozen=True):
     stores: int = 0
     """Brokers with at least one replica."""
     bound: float | None = None
-    """No plan within the limits can cost less; None when not computed."""
+    """No plan within the limits, and with these replica counts unless they were free, can cost less; None when not
+    computed."""
     gap: float | None = None
-    """(cost − bound) / bound, 0.013 for "within 1.3 % of the best possible"."""
+    """(cost − bound) / bound, 0.013 for "at most 1.3 % more than the best plan"."""
     optimal: bool = False
-    """Proven to be the best."""
+    """The cost is the bound: no such plan costs less."""
     loss_store: BrokerId | None = None
     """The store whose loss costs most."""
     loss_cost: float | None = None
     """Cost after that loss."""
     loss_unserved: float | None = None
     """Requests per second that nobody can answer after that loss."""
+    loss_bound: float | None = None
+    """No plan within the limits can cost less after its worst loss; None when not computed."""
 
 
 class Move(msgspec.Struct, frozen=True):

@@ -24,8 +24,10 @@ from latecomer.planner.lagrange import Certificate, Prices, certify, prices_for
 from latecomer.planner.legality import Infeasible, Placement, check, infeasible
 from latecomer.planner.problem import NO_LIMIT, Problem
 from latecomer.planner.refine import measure, moved, refine
+from latecomer.planner.refine_loss_kernels import wander_worst
 from latecomer.planner.search import Objective, case_of, one_size, placement_of, state_of
-from latecomer.planner.search_kernels import wander
+from latecomer.planner.search_counts_kernels import prune
+from latecomer.planner.search_kernels import extend, wander
 from latecomer.planner.search_rates_kernels import relieve
 from latecomer.planner.search_start import complete, repair
 from latecomer.planner.search_state_kernels import Case
@@ -42,6 +44,11 @@ LARGEST_PROGRAM = 20_000
 """Topics × brokers × candidates left that integer programming is given."""
 POOL = 80
 """Candidates that shaking tries, at least."""
+WANTED = 0.5
+"""How much of late the prices must have wanted a replica, from 0 to 1, to begin with it."""
+WORST_ROUNDS = 300
+WORST_STEPS = 300_000_000
+"""Replicas × replicas × topics × brokers × rounds that are spent on the worst loss, at most."""
 SEED = 20130501
 
 
@@ -52,6 +59,8 @@ class Solution:
     placement: Placement
     cost: int
     bound: Bound
+    loss_bound: int | None = None
+    """No placement costs less after the loss of its worst store; None: not known."""
 
 
 def solve(
@@ -92,15 +101,19 @@ def solve(
         assert found is not None
     if ROUNDS[effort] and (objective != "hops" or certificate.value < cost(problem, found.replicas)):
         pool = _pool(problem, prices, certificate)
-        shaken = _shaken(problem, found, pool, case_of(problem, objective, before, moves), _rounds(problem, effort))
+        case = case_of(problem, objective, before, moves, fits=found)
+        shaken = _shaken(problem, found, pool, case, _rounds(problem, effort))
         found = better([found, shaken])
         assert found is not None
+        if objective == "worst-loss":
+            found = _shaken_worst(problem, found, case_of(problem, objective, before, moves, fits=found))
         certificate = _again(problem, prices, certificate, cost(problem, found.replicas))
     total = cost(problem, found.replicas)
     solution = Solution(found, total, bound_of(certificate, total, prices.steps))
     if objective != "hops" or moves is not None:
         return solution
-    return _proven(problem, solution, prices, certificate, effort)
+    solution = _proven(problem, solution, prices, certificate, effort)
+    return solution if before is not None else replace(solution, placement=_filled(problem, solution.placement))
 
 
 def _starts(
@@ -152,9 +165,25 @@ def _guided(problem: Problem, prices: Prices) -> list[Placement]:
     wanted = prices.visits.sum(axis=0)
     order = prices.candidates[np.argsort(-wanted, kind="stable")].tolist()
     topics, places = np.unravel_index(np.argsort(-prices.visits, axis=None, kind="stable"), prices.visits.shape)
-    wishes = zip(topics.tolist(), prices.candidates[places].tolist(), strict=True)
+    wishes = list(zip(topics.tolist(), prices.candidates[places].tolist(), strict=True))
+    if problem.free:  # a count is right when the prices want the last of its replicas as often as not
+        wishes = wishes[: max(int((prices.visits >= WANTED).sum()), len(problem.topics))]
     found = complete(problem, order, wishes)
     return [found] if found is not None else []
+
+
+def _filled(problem: Problem, found: Placement) -> Placement:
+    """The same distances; room that saves no hops goes to the copies that save most when a store is lost."""
+    if not problem.free:
+        return found
+    case = case_of(problem, fits=found)
+    state = state_of(case, found.stores, found.replicas)
+    prune(case, state)
+    case = case_of(problem, "mean-loss", fits=found)
+    state = state_of(case, found.stores, placement_of(state, found).replicas)
+    while extend(case, state):
+        pass
+    return placement_of(state, found)
 
 
 def _rounds(problem: Problem, effort: Effort) -> int:
@@ -173,6 +202,15 @@ def _shaken(problem: Problem, found: Placement, pool: npt.NDArray[np.bool_], cas
     """Iterated local search among the candidates of the pool."""
     state = state_of(case, found.stores, found.replicas)
     wander(case._replace(usable=pool), state, one_size(problem), rounds, SEED)
+    return placement_of(state, found)
+
+
+def _shaken_worst(problem: Problem, found: Placement, case: Case) -> Placement:
+    """The same for the worst loss, of which every step is weighed in full: as often as can be afforded."""
+    kept = sum(len(places) for places in found.replicas)
+    step = max(1, kept * kept * problem.rates.size)
+    state = state_of(case, found.stores, found.replicas)
+    wander_worst(case, state, min(WORST_ROUNDS, WORST_STEPS // step), SEED)
     return placement_of(state, found)
 
 

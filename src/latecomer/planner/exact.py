@@ -40,7 +40,7 @@ class Exact:
 
 
 @dataclass(slots=True)
-class _Program:
+class Program:
     """A linear program with rows, as it grows."""
 
     cost: list[float] = field(default_factory=list)
@@ -89,11 +89,13 @@ def exact_from(
     if upper is not None and best is not None and certificate.value >= best:
         return Exact(upper, best, Bound(best, "optimal", prices.steps))
     candidates, sure = _left(prices, certificate, best)
-    program, replica, store = _program(problem, candidates, sure)
-    value, finished, solution = _solve(program, nodes)
+    program, replica, store = kept_limits(problem, candidates, sure)
+    for topic in range(len(problem.topics)):
+        _rings(program, problem, topic, candidates, replica[topic])
+    value, finished, solution = run(program, nodes)
     found = upper
     if solution is not None:
-        found = _better(problem, upper, _read(problem, candidates, solution, replica, store))
+        found = _better(problem, upper, read(candidates, solution, replica, store))
     if found is None:
         none = solution is None and finished
         raise Infeasible(["no placement keeps all limits" if none else "no placement was found that keeps all limits"])
@@ -112,10 +114,10 @@ def exact_from(
 def certified(problem: Problem, value: float) -> int:
     """The solver's bound as an integer: less what its tolerances may hide, then up to the next possible cost."""
     step = quantum(problem)
-    return max(0, math.ceil(value * (1 - SLACK) * _unit(problem) / step) * step)
+    return max(0, math.ceil(value * (1 - SLACK) * unit(problem) / step) * step)
 
 
-def _unit(problem: Problem) -> int:
+def unit(problem: Problem) -> int:
     """Rates are divided by it, so the solver sees numbers near 1."""
     return max(1, int(problem.rates.max()))
 
@@ -129,10 +131,11 @@ def _left(prices: Prices, certificate: Certificate, best: int | None) -> tuple[n
     return prices.candidates[~out], frozenset(prices.candidates[settled & certificate.taken].tolist())
 
 
-def _program(
+def kept_limits(
     problem: Problem, candidates: npt.NDArray[np.int64], sure: frozenset[int]
-) -> tuple[_Program, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    program = _Program()
+) -> tuple[Program, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Variables for replicas [T, C] and stores [C], and all limits on them but those of rates."""
+    program = Program()
     topics, places = len(problem.topics), len(candidates)
     replica = np.empty((topics, places), np.int64)
     pinned = frozenset(problem.pinned)
@@ -156,8 +159,7 @@ def _program(
     program.row([int(column) for column in store], [1.0] * places, 0.0, float(problem.stores))
     for topic in range(topics):
         columns = [int(column) for column in replica[topic]]
-        program.row(columns, [1.0] * places, float(problem.replicas[topic]), float(problem.replicas[topic]))
-        _rings(program, problem, topic, candidates, replica[topic])
+        program.row(columns, [1.0] * places, float(problem.fewest[topic]), float(problem.most[topic]))
         for domain in np.unique(problem.domain[candidates]).tolist():
             together = [columns[at] for at in np.flatnonzero(problem.domain[candidates] == domain).tolist()]
             if len(together) > 1:
@@ -166,16 +168,16 @@ def _program(
 
 
 def _rings(
-    program: _Program,
+    program: Program,
     problem: Problem,
     topic: int,
     candidates: npt.NDArray[np.int64],
     replica: npt.NDArray[np.int64],
 ) -> None:
-    """What each broker pays for the topic. Rings end where k[t] replicas cannot all be further out."""
-    inside = len(candidates) - int(problem.replicas[topic])
+    """What each broker pays for the topic. Rings end where the fewest replicas cannot all be further out."""
+    inside = len(candidates) - int(problem.fewest[topic])
     for broker in np.flatnonzero(problem.rates[topic]).tolist():
-        rate = int(problem.rates[topic, broker]) / _unit(problem)
+        rate = int(problem.rates[topic, broker]) / unit(problem)
         distance = problem.distance[candidates, broker].astype(np.int64)
         levels = np.unique(distance).tolist()
         # The first ring is paid by everybody: a variable that is 1 carries it.
@@ -194,7 +196,7 @@ def _rings(
             before = further
 
 
-def _solve(program: _Program, nodes: int) -> tuple[float, bool, npt.NDArray[np.float64] | None]:
+def run(program: Program, nodes: int) -> tuple[float, bool, npt.NDArray[np.float64] | None]:
     """(bound, whether the search ended, solution). Infeasible: the bound is infinite."""
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = len(program.cost), len(program.low)
@@ -229,13 +231,13 @@ def _solve(program: _Program, nodes: int) -> tuple[float, bool, npt.NDArray[np.f
     return float(info.mip_dual_bound), status == highspy.HighsModelStatus.kOptimal, solution
 
 
-def _read(
-    problem: Problem,
+def read(
     candidates: npt.NDArray[np.int64],
     solution: npt.NDArray[np.float64],
     replica: npt.NDArray[np.int64],
     store: npt.NDArray[np.int64],
 ) -> Placement:
+    """The placement that a solution of the program is."""
     stores = tuple(candidates[solution[store] > 0.5].tolist())
     replicas = tuple(tuple(candidates[solution[row] > 0.5].tolist()) for row in replica)
     return Placement(stores, replicas)

@@ -33,8 +33,10 @@ def gap(value: int, bound: int | None) -> float | None:
     return (value - bound) / bound if bound > 0 else None
 
 
-def predict(problem: Problem, name: str, replicas: Replicas, bound: int | None = None) -> Prediction:
-    """Cost, mean distance and worst loss of a placement; `bound` where one is known that holds for it."""
+def predict(
+    problem: Problem, name: str, replicas: Replicas, bound: int | None = None, loss_bound: int | None = None
+) -> Prediction:
+    """Cost, mean distance and worst loss of a placement; bounds where some are known that hold for it."""
     value, total = cost(problem, replicas), problem.total_rate
     used = np.unique([place for places in replicas for place in places])
     after = worst_loss(problem, replicas)
@@ -50,6 +52,7 @@ def predict(problem: Problem, name: str, replicas: Replicas, bound: int | None =
         loss_store=problem.brokers[after.store],
         loss_cost=after.cost / RATE_UNIT,
         loss_unserved=after.unserved / RATE_UNIT,
+        loss_bound=None if loss_bound is None else loss_bound / RATE_UNIT,
     )
 
 

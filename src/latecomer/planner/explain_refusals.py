@@ -62,11 +62,12 @@ def refusals(problem: Problem, placement: Placement, votes: Ints, algorithm: str
 
 
 def sentence(problem: Problem, refusal: Refusal, distance: Distance = "hops") -> str:
-    """As in "topic 'x' is not at b7, which would save 2 requests·hops/s: full by 1 topic"."""
+    """As in "A copy of 'x' at b7 instead of b4 would save 2 requests·hops/s, but b7 is full by 1 topic."."""
     saving = refusal.saving / RATE_UNIT
     topic, broker = quoted(problem.topics[refusal.topic]), problem.brokers[refusal.broker]
     saved = f"{saving:,.3g} requests·hops/s" if distance == "hops" else f"{saving / 1000:,.3g} requests·ms/s"
-    return f"topic {topic} is not at {broker}, which would save {saved}: {refusal.reason}"
+    instead = problem.brokers[refusal.instead]
+    return f"A copy of {topic} at {broker} instead of {instead} would save {saved}, but {refusal.reason}."
 
 
 def free_room(problem: Problem, placement: Placement) -> Ints:
@@ -103,26 +104,30 @@ def _reason(
     problem: Problem, placement: Placement, room: Ints, topic: int, broker: int, instead: int, algorithm: str
 ) -> str:
     """The first limit in the way, in the order in which an operator would look."""
-    size = int(problem.size[topic])
+    size, name = int(problem.size[topic]), problem.brokers[broker]
     if (topic, instead) in problem.pinned:
-        return f"its replica at {problem.brokers[instead]} is pinned"
+        return f"the one at {problem.brokers[instead]} is pinned"
     if not problem.open[broker]:
-        return "barred from having a store"
+        return f"{name} is barred from having a store"
     if size > problem.capacity[broker]:
         over = size - int(problem.capacity[broker])
-        return f"too small by {amount(over, problem.unit)} even when empty"
+        return f"{name} is too small by {amount(over, problem.unit)} even when empty"
     if broker not in placement.stores:
-        return f"it has no store, as all {problem.stores} are elsewhere"
+        if len(placement.stores) < problem.stores:
+            return f"{name} has no store"
+        return (
+            f"all {problem.stores} stores are used elsewhere" if problem.stores > 1 else "the only store is elsewhere"
+        )
     for other in placement.replicas[topic]:
         if other != instead and problem.domain[other] == problem.domain[broker]:
-            return f"in one failure domain with {problem.brokers[other]}, which keeps it"
+            return f"{problem.brokers[other]} in the same failure domain keeps it"
     if room[broker] < size:
-        return f"full by {amount(size - int(room[broker]), problem.unit)}"
+        return f"{name} is full by {amount(size - int(room[broker]), problem.unit)}"
     if over := _requests_over(problem, placement, topic, broker, instead):
-        return f"it would be the nearest for {over / RATE_UNIT:,.3g} requests/s more than its limit"
+        return f"a store would then be the nearest for {over / RATE_UNIT:,.3g} requests/s more than its limit"
     if algorithm in SEARCHES:
-        return "there is room, but something else comes before the mean distance"
-    return f"there is room, and {algorithm} did not see it; --algorithm refine does"
+        return "another objective comes before the mean distance"
+    return f"{algorithm} did not look there; --algorithm best does"
 
 
 def _requests_over(problem: Problem, placement: Placement, topic: int, broker: int, instead: int) -> int:

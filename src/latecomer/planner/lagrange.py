@@ -67,7 +67,8 @@ def prices_for(problem: Problem, start: Prices | None = None) -> Prices:
     forced[(size[:, None] > capacity[None, :]) & (forced == 0)] = -1
     rates = problem.rates.astype(np.float64)
     replicas = problem.replicas.astype(np.int64)
-    dual = Dual(rates, distance, near, far, size, capacity, replicas, problem.stores, must, forced)
+    least, top = problem.fewest.astype(np.int64), problem.most.astype(np.int64)
+    dual = Dual(rates, distance, near, far, size, capacity, replicas, least, top, problem.stores, must, forced)
     if start is not None:
         return Prices(candidates, dual, start.lam.copy(), start.mu.copy(), start.visits.copy())
     reach = np.minimum(len(candidates) // np.maximum(replicas, 1), len(candidates) - 1)
@@ -92,7 +93,7 @@ def certify(prices: Prices, problem: Problem) -> Certificate:
     dual = prices.dual
     farthest = dual.far[:, -1].astype(np.int64)
     lam: Ints = np.clip(np.rint(prices.lam).astype(np.int64), 0, rates * farthest[None, :])
-    most = LARGEST // max(1, int(dual.replicas.sum()))
+    most = LARGEST // max(1, int(dual.most.sum()))
     mu: Ints = np.clip(np.rint(prices.mu), -most, most).astype(np.int64)
     worth = np.empty(dual.forced.shape, np.int64)
     value = np.empty(dual.must.size, np.int64)
@@ -102,7 +103,8 @@ def certify(prices: Prices, problem: Problem) -> Certificate:
     pick(dual, value, taken)
     # Sums of sums: Python's integers cannot overflow.
     each = value.tolist()
-    paid = sum(map(int, lam.sum(axis=1))) + sum(a * b for a, b in zip(mu.tolist(), dual.replicas.tolist(), strict=True))
+    kept = zip(mu.tolist(), dual.least.tolist(), dual.most.tolist(), strict=True)
+    paid = sum(map(int, lam.sum(axis=1))) + sum(min(price * least, price * top) for price, least, top in kept)
     total = paid + sum(each[c] for c in np.flatnonzero(taken).tolist())
     step = quantum(problem)
     return Certificate(-(-total // step) * step, _if_changed(dual, each, taken, total), taken, worth)

@@ -1,9 +1,10 @@
 """The dual of the placement problem, as loops over arrays.
 
-Relaxed are "each topic of each broker is served once" (price `lam[t, b]`) and "topic t has k[t] replicas" (price
-`mu[t]`). What remains falls apart by candidate: at each the best topics that fit, then the best stores. A candidate is
-asked for `worth[t, c] = Σ_b min(0, rate·distance − lam) − mu[t]`; the sum over the chosen, plus what the prices pay,
-is a lower bound of every plan whatever the prices are.
+Relaxed are "each topic of each broker is served once" (price `lam[t, b]`) and "topic t has between least[t] and
+most[t] replicas" (price `mu[t]`, which pays for the count that is cheapest at this price). What remains falls apart by
+candidate: at each the best topics that fit, then the best stores. A candidate is asked for
+`worth[t, c] = Σ_b min(0, rate·distance − lam) − mu[t]`; the sum over the chosen, plus what the prices pay, is a lower
+bound of every plan whatever the prices are.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ class Dual(NamedTuple):
     size: Ints
     capacity: Ints
     replicas: Ints
+    """[T] about how many replicas there will be; only the length of steps follows from it."""
+    least: Ints
+    most: Ints
+    """[T] the fewest and the most replicas; equal where counts are fixed."""
     stores: int
     must: Marks
     """[C]: 1 is a store, −1 is none, 0 is open."""
@@ -154,21 +159,31 @@ def pick(dual: Dual, value: Any, taken: Bools) -> Any:
 
 
 @njit(cache=True)
-def slopes(dual: Dual, lam: Floats, chosen: Floats, taken: Bools, slope: Floats, counts: Floats) -> None:
+def cheapest(dual: Dual, t: int, price: Any) -> int:
+    """The count of replicas that the price pays least for."""
+    return int(dual.least[t] if price >= 0 else dual.most[t])
+
+
+@njit(cache=True)
+def slopes(dual: Dual, lam: Floats, mu: Floats, chosen: Floats, taken: Bools, slope: Floats, counts: Floats) -> None:
     """The subgradient: `slope[t, b]` = 1 − how often b is served, `counts[t]` = k[t] − replicas chosen."""
     topics, brokers = dual.rates.shape
     for t in range(topics):
-        counts[t] = dual.replicas[t]
+        kept = 0.0
         for b in range(brokers):
             slope[t, b] = 1.0
         for c in range(taken.size):
             part = chosen[t, c]
             if not taken[c] or part <= 0.0:
                 continue
-            counts[t] -= part
+            kept += part
             for b in range(brokers):
                 if dual.rates[t, b] * dual.distance[c, b] < lam[t, b]:
                     slope[t, b] -= part
+        if mu[t] == 0.0:
+            counts[t] = min(max(kept, dual.least[t]), dual.most[t]) - kept
+        else:
+            counts[t] = cheapest(dual, t, mu[t]) - kept
 
 
 @njit(cache=True)
@@ -201,7 +216,7 @@ def ascend(
         fill(dual, worth, chosen, value)
         bound = pick(dual, value, taken) + lam.sum()
         for t in range(topics):
-            bound += mu[t] * dual.replicas[t]
+            bound += mu[t] * cheapest(dual, t, mu[t])
         _note(chosen, taken, visits)
         stalled = 0 if bound > best + 1e-5 * abs(best) else stalled + 1
         if bound > best:
@@ -218,7 +233,7 @@ def ascend(
             if shrunk < ENOUGH or best >= upper:
                 break
             continue
-        slopes(dual, lam, chosen, taken, slope, counts)
+        slopes(dual, lam, mu, chosen, taken, slope, counts)
         if not _step(dual, lam, mu, slope, counts, way, mu_way, alpha * shrunk * max(upper - bound, 1e-6 * upper)):
             break
     lam[:] = best_lam
@@ -258,7 +273,10 @@ def _step(
         return False
     step = ascent / norm
     for t in range(topics):
+        before = mu[t]
         mu[t] += step * _scale(dual, t) * mu_way[t]
+        if dual.least[t] < dual.most[t] and before * mu[t] < 0.0:
+            mu[t] = 0.0  # a free count has its kink there
         for b in range(brokers):
             rate = dual.rates[t, b]
             lam[t, b] = min(max(lam[t, b] + step * rate * way[t, b], 0.0), rate * dual.far[b, candidates - 1])

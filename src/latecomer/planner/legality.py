@@ -78,11 +78,11 @@ def _check_replicas(problem: Problem, placement: Placement) -> list[str]:
     if len(placement.replicas) != len(problem.topics):
         return [f"replicas of {len(placement.replicas)} topics, but there are {len(problem.topics)}"]
     for topic, kept in enumerate(placement.replicas):
-        name, wanted = _topic(problem, topic), int(problem.replicas[topic])
+        name, fewest, most = _topic(problem, topic), int(problem.fewest[topic]), int(problem.most[topic])
         if len(frozenset(kept)) != len(kept):
             found.append(f"{name} is twice in one store")
-        if len(kept) != wanted:
-            found.append(f"{name} has {len(kept)} of {wanted} replicas")
+        if not fewest <= len(kept) <= most:
+            found.append(f"{name} has {len(kept)} of {fewest if len(kept) < fewest else most} replicas")
         found += [f"{name} is at {_broker(problem, b)}, which has no store" for b in kept if b not in chosen]
         for a, b in combinations(kept, 2):
             if a != b and problem.domain[a] == problem.domain[b]:
@@ -138,7 +138,7 @@ def _too_few_brokers(problem: Problem) -> list[str]:
 
 def _too_many_replicas(problem: Problem) -> list[str]:
     found: list[str] = []
-    for topic, wanted in enumerate(problem.replicas.tolist()):
+    for topic, wanted in enumerate(problem.fewest.tolist()):
         name = _topic(problem, topic)
         if wanted < 1:
             found.append(f"{name} shall have {wanted} replicas; every topic needs at least one")
@@ -165,7 +165,7 @@ def _too_many_replicas(problem: Problem) -> list[str]:
 
 
 def _too_little_room(problem: Problem) -> list[str]:
-    needed = int((problem.size * problem.replicas).sum())
+    needed = int((problem.size * problem.fewest).sum())
     room = sum(rooms(problem)[: problem.stores])
     if needed <= room:
         return []
@@ -190,7 +190,7 @@ def _pins_in_the_way(problem: Problem) -> list[str]:
         held.setdefault(topic, []).append(broker)
         used[broker] = used.get(broker, 0) + int(problem.size[topic])
     for topic, places in held.items():
-        wanted = int(problem.replicas[topic])
+        wanted = int(problem.most[topic])
         if len(places) > wanted:
             found.append(
                 f"{_topic(problem, topic)} is pinned {len(places)} times, {len(places) - wanted} more than its replicas"

@@ -9,6 +9,7 @@ from latecomer.model.errors import SettingsError
 from latecomer.model.plan import Objective, PlanLimits
 from latecomer.planner.best import Effort, Ints, Solution, solve
 from latecomer.planner.cost import cost, loads, worst_loss
+from latecomer.planner.exact_loss import least_loss, provable
 from latecomer.planner.legality import Infeasible, Placement, check, infeasible
 from latecomer.planner.problem import Problem, replace_problem
 from latecomer.planner.refine import moved
@@ -86,12 +87,15 @@ def solve_in_order(
     found = [first.placement, *(start for start in starts if not check(problem, start))]
     if moves is not None and before is not None:
         found = [one for one in found if moved(before, one) <= moves] or [first.placement]
-    best = min(found, key=ranked.key)
+    best, loss = min(found, key=ranked.key), None
+    if order[0] == "worst-loss" and moves is None and effort == "thorough" and provable(problem):
+        least = least_loss(problem, best)
+        best, loss = min((best, least.placement), key=ranked.key), least.bound
     if "stores" in order and moves is None:
         best = _fewer_stores(ranked, best, search, effort)
     if len(order) > 1 and tuple(order) != ("worst-loss", "hops"):
         best = _settle(ranked, best, moves)
-    return Solution(best, cost(problem, best.replicas), first.bound)
+    return Solution(best, cost(problem, best.replicas), first.bound, loss)
 
 
 def _fewer_stores(ranked: Ranked, placement: Placement, search: Search, effort: Effort) -> Placement:

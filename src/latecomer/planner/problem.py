@@ -20,7 +20,7 @@ from latecomer.model.ids import BrokerId
 from latecomer.model.plan import Distance, PlanLimits
 from latecomer.model.topology import Topology, quoted
 from latecomer.planner.distances import Distances, distances_from_matrix, distances_of
-from latecomer.planner.replication import Asked, ByWeight, Replication, SharedSlots, WeightWithin
+from latecomer.planner.replication import Asked, ByWeight, Free, Replication, SharedSlots, WeightWithin
 
 RATE_UNIT = 1_000_000
 """Units of a rate in one request per second."""
@@ -55,7 +55,7 @@ class Problem:
     size: Ints
     """[T] units of a replica; 1 each in the paper."""
     replicas: Ints
-    """[T], k[t]"""
+    """[T], k[t]; where counts are free, those by weight, from which a search begins."""
     rate_limit: Ints
     """[N] in micro-requests per second, or NO_LIMIT."""
     domain: npt.NDArray[np.int32]
@@ -67,6 +67,25 @@ class Problem:
     pinned: tuple[tuple[int, int], ...] = ()
     """(topic, broker), in rising order."""
     unit: Unit = "topics"
+    at_least: Ints | None = None
+    """[T] the fewest replicas of each topic where counts are free; None: k[t] exactly."""
+    at_most: Ints | None = None
+    """[T] the most; None like `at_least`."""
+
+    @property
+    def free(self) -> bool:
+        """Whether a plan may have other counts than `replicas`."""
+        return self.at_least is not None
+
+    @property
+    def fewest(self) -> Ints:
+        """[T] a plan has no fewer replicas of each topic."""
+        return self.replicas if self.at_least is None else self.at_least
+
+    @property
+    def most(self) -> Ints:
+        """[T] a plan has no more replicas of each topic."""
+        return self.replicas if self.at_most is None else self.at_most
 
     @property
     def weights(self) -> Ints:
@@ -160,6 +179,12 @@ def replace_problem(problem: Problem, **changes: Any) -> Problem:
     return _checked(Problem(**{**fields, **changes}))
 
 
+def with_counts(problem: Problem, counts: Sequence[int] | Ints, **changes: Any) -> Problem:
+    """The same problem where each topic has exactly so many replicas."""
+    exact = np.array(counts, np.int64)
+    return replace_problem(problem, replicas=exact, at_least=None, at_most=None, **changes)
+
+
 # --- how many replicas, how many stores ---
 
 
@@ -172,11 +197,18 @@ def _with_replicas(problem: Problem, limits: PlanLimits, replication: Replicatio
     asked = Asked(weights, ceiling, tuple(problem.size.tolist()), room, tuple(pinned), _given(problem, limits))
     counts = asked.settled(rule.replicas(asked).tolist())
     chosen = replace_problem(problem, replicas=np.array(counts, np.int64))
+    if isinstance(rule, Free):
+        fewest = np.array(asked.settled([max(1, rule.min_replicas)] * len(weights)), np.int64)
+        return replace_problem(chosen, at_least=fewest, at_most=np.maximum(fewest, asked.ceilings()))
     return chosen if chosen.stores else replace_problem(chosen, stores=fewest_stores(chosen))
 
 
 def _rule(limits: PlanLimits) -> Replication:
     least = _not_negative("min_replicas", limits.min_replicas)
+    if limits.rule() == "free":
+        if not limits.stores:
+            raise SettingsError("replica_rule", "free counts need a number of stores to share; give --stores")
+        return Free(max(1, least))
     if not limits.stores:
         return ByWeight(max(1, least))
     return WeightWithin(least) if least else SharedSlots()
@@ -361,7 +393,7 @@ def _checked(problem: Problem) -> Problem:
     assert problem.rates.shape == (topics, count)
     assert all(len(row) == count for row in (problem.entry, problem.capacity, problem.rate_limit, problem.domain))
     assert len(problem.open) == count
-    assert len(problem.size) == len(problem.replicas) == topics
+    assert len(problem.size) == len(problem.replicas) == len(problem.fewest) == len(problem.most) == topics
     assert int(problem.rates.min()) >= 0
     assert int(problem.entry.min()) >= 0
     total = sum(sum(row) for row in problem.rates.tolist())
@@ -369,7 +401,8 @@ def _checked(problem: Problem) -> Problem:
     if total * max(1, farthest) >= LARGEST or total * max(1, entries) >= LARGEST:
         told = f"{total / RATE_UNIT:,.0f} requests per second over distances up to {farthest:,} are too many to add up"
         raise SettingsError("rates", f"{told}; divide all rates by a common number")
-    sizes, counts, space = problem.size.tolist(), problem.replicas.tolist(), problem.capacity.tolist()
+    counts = np.maximum(problem.replicas, problem.most).tolist()
+    sizes, space = problem.size.tolist(), problem.capacity.tolist()
     if sum(space) >= LARGEST:
         raise SettingsError("capacity", "is too large to add up; leave it out where there is no limit")
     if sum(counts) >= LARGEST:

@@ -29,12 +29,12 @@ def refine(
     """A placement that is never worse than `placement`, which must keep the limits, and keeps them too.
 
     With `before` and `moves` at most so many replicas are where `before` has none; `placement` must be within that.
-    Topics with fewer replicas than k[t] get more where there is room.
+    Topics with fewer replicas than they must have get more where there is room.
     """
     if broken := check(_no_more_than(problem, placement), placement):
         raise Infeasible(broken)
     assert before is None or moves is None or moved(before, placement) <= moves
-    case = case_of(problem, objective, before, moves)
+    case = case_of(problem, objective, before, moves, fits=placement)
     state = state_of(case, placement.stores, placement.replicas)
     descend(case, state, one_size(problem))
     if objective == "worst-loss":
@@ -52,7 +52,7 @@ def measure(problem: Problem, placement: Placement, objective: Objective = "hops
         return (cost(problem, placement.replicas),)
     if objective == "worst-loss":
         return _worst(problem, placement)
-    case = case_of(problem, objective)
+    case = case_of(problem, objective, fits=placement)
     return (int(state_of(case, placement.stores, placement.replicas).sums[0]),)
 
 
@@ -71,6 +71,8 @@ def _worst(problem: Problem, placement: Placement) -> tuple[int, int, int]:
 def _no_more_than(problem: Problem, placement: Placement) -> Problem:
     """The problem with as many replicas as there are, where they are fewer: to mend that is what `refine` does."""
     there = [len(places) for places in placement.replicas]
-    return (
-        replace(problem, replicas=np.minimum(problem.replicas, there)) if len(there) == len(problem.topics) else problem
-    )
+    if len(there) != len(problem.topics):
+        return problem
+    if problem.free:
+        return replace(problem, at_least=np.minimum(problem.fewest, there))
+    return replace(problem, replicas=np.minimum(problem.replicas, there))

@@ -5,8 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from latecomer.planner.search_kernels import carry_out, note, swap_store, swappable, whole
-from latecomer.planner.search_state_kernels import I64, Case, State, allowed, bearable, extra
+from latecomer.planner.search_kernels import close_empty, restore, shake, swap_store, swappable, whole
+from latecomer.planner.search_state_kernels import (
+    I64,
+    Case,
+    State,
+    allowed,
+    bearable,
+    carry_out,
+    extra,
+    note,
+    spare,
+    welcome,
+)
 
 UNSERVED, COST, BASE = 0, 1, 2
 
@@ -46,7 +57,13 @@ def weigh(case: Case, state: State, changes: I64, number: int, result: I64) -> N
     for t in range(case.replicas.size):
         places = state.where[t, : state.held[t]].copy()
         for n in range(number):
-            if changes[n, 0] == t:
+            if changes[n, 0] != t:
+                continue
+            if changes[n, 1] < 0:
+                places = np.append(places, changes[n, 2])
+            elif changes[n, 2] < 0:
+                places = np.delete(places, changes[n, 1])
+            else:
                 places[changes[n, 1]] = changes[n, 2]
         for i in places:
             holds[i] = True
@@ -78,8 +95,91 @@ def descend_worst(case: Case, state: State) -> None:
     best = np.zeros(3, np.int64)
     nothing = np.zeros((0, 3), np.int64)
     weigh(case, state, nothing, len(nothing), best)
-    while _moves(case, state, best) or _swaps(case, state, best) or _stores(case, state, best):
-        pass
+    while True:
+        close_empty(case, state)
+        if case.free and _more(case, state, best):
+            continue
+        if not (_moves(case, state, best) or _swaps(case, state, best) or _stores(case, state, best)):
+            return
+
+
+@njit(cache=True)
+def wander_worst(case: Case, state: State, rounds: int, seed: int) -> None:
+    """Iterated local search for the worst loss: shake, descend, keep what is not worse."""
+    best, now = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    nothing = np.zeros((0, 3), np.int64)
+    weigh(case, state, nothing, len(nothing), best)
+    where, count, store = state.where.copy(), state.held.copy(), state.store.copy()
+    for turn in range(rounds):
+        times = 1 + turn % 3
+        seed = shake(case, state, times, seed) if turn % 2 == 0 else _mix(case, state, times, seed)
+        descend_worst(case, state)
+        weigh(case, state, nothing, len(nothing), now)
+        if _better(best, now):
+            restore(case, state, where, count, store)
+            continue
+        best[:] = now
+        where[:], count[:], store[:] = state.where, state.held, state.store
+
+
+@njit(cache=True)
+def _mix(case: Case, state: State, times: int, seed: int) -> int:
+    """Any two topics exchange stores, if they may. Returns the next seed."""
+    changes = np.zeros((2, 3), np.int64)
+    topics = case.replicas.size
+    for _ in range(times):
+        seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
+        t = (seed >> 8) % topics
+        seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
+        u = (seed >> 8) % topics
+        if t == u or state.held[t] == 0 or state.held[u] == 0:
+            continue
+        seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
+        s, v = (seed >> 8) % state.held[t], (seed >> 16) % state.held[u]
+        if state.slot[u, state.where[t, s]] >= 0 or state.slot[t, state.where[u, v]] >= 0:
+            continue
+        if not swappable(case, state, t, s, u, v):
+            continue
+        note(changes[0], t, s, state.where[u, v])
+        note(changes[1], u, v, state.where[t, s])
+        if bearable(case, state, changes, len(changes)):
+            carry_out(case, state, changes, len(changes))
+    return seed
+
+
+@njit(cache=True)
+def _more(case: Case, state: State, best: I64) -> bool:
+    """One replica more, where there is room or another topic gives up one of its own."""
+    changes, now = np.zeros((2, 3), np.int64), np.zeros(3, np.int64)
+    none, one = int(np.int64(-1)), int(np.int64(1))
+    for c in range(case.usable.size):
+        if not (state.store[c] or (case.usable[c] and state.sums[2] < case.stores)):
+            continue
+        for t in range(case.replicas.size):
+            if not welcome(case, state, t, c) or case.size[t] > case.capacity[c]:
+                continue
+            note(changes[0], t, none, c)
+            moves = state.sums[1] + extra(case, state, t, none, c)
+            if state.load[c] + case.size[t] <= case.capacity[c]:
+                if moves <= case.budget and _try(case, state, changes, one, best, now):
+                    carry_out(case, state, changes, one)
+                    best[:] = now
+                    return True
+                continue
+            for u in range(case.replicas.size):
+                v = state.slot[u, c]
+                if v < 0 or not spare(case, state, u, c):
+                    continue
+                if state.load[c] + case.size[t] - case.size[u] > case.capacity[c]:
+                    continue
+                note(changes[1], u, v, none)
+                if moves + extra(case, state, u, v, none) > case.budget:
+                    continue
+                if _try(case, state, changes, len(changes), best, now):
+                    carry_out(case, state, changes, len(changes))
+                    best[:] = now
+                    return True
+    return False
 
 
 @njit(cache=True)
@@ -97,7 +197,7 @@ def _moves(case: Case, state: State, best: I64) -> bool:
     for t in range(case.replicas.size):
         for s in range(state.held[t]):
             for c in range(case.usable.size):
-                if not state.store[c]:
+                if not (state.store[c] or (case.usable[c] and state.sums[2] < case.stores)):
                     continue
                 if state.load[c] + case.size[t] > case.capacity[c] or not allowed(case, state, t, s, c):
                     continue

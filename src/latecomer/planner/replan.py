@@ -23,7 +23,7 @@ from latecomer.planner.best import Effort, solve
 from latecomer.planner.cost import cost
 from latecomer.planner.legality import Infeasible, Placement, check
 from latecomer.planner.objectives import searched, solve_in_order
-from latecomer.planner.problem import RATE_UNIT, Problem, replace_problem
+from latecomer.planner.problem import RATE_UNIT, Problem, replace_problem, with_counts
 from latecomer.planner.refine import measure, moved, refine
 from latecomer.planner.search_start import repair
 
@@ -106,11 +106,9 @@ def kept(problem: Problem, old: Placement) -> Placement:
     if not any(missing):
         return old
     # Old replicas stay, whatever k is now; the new topics go where the room is that is left.
-    counts = np.array([max(1, len(places)) for places in old.replicas], np.int64)
+    counts = [max(1, len(places)) for places in old.replicas]
     pinned = tuple((topic, place) for topic, places in enumerate(old.replicas) for place in places)
-    found = repair(
-        replace_problem(problem, replicas=counts, pinned=pinned, pinned_stores=tuple(sorted(old.stores))), old
-    )
+    found = repair(with_counts(problem, counts, pinned=pinned, pinned_stores=tuple(sorted(old.stores))), old)
     if found is not None:
         return found
     try:
@@ -128,7 +126,7 @@ def broken(problem: Problem, there: Placement, limits: PlanLimits) -> tuple[str,
         for topic, places in zip(problem.topics, there.replicas, strict=True)
     ]
     stores = problem.stores if limits.stores else max(problem.stores, len(there.stores))
-    return tuple(check(replace_problem(problem, replicas=np.array(counts, np.int64), stores=stores), there))
+    return tuple(check(with_counts(problem, counts, stores=stores), there))
 
 
 def fitted(problem: Problem, placement: Placement) -> Placement:
@@ -145,7 +143,7 @@ def _trimmed(problem: Problem, topic: int, places: tuple[int, ...]) -> tuple[int
     """The replicas that are left when those that are missed least have gone; pinned ones stay."""
     left, pinned = list(places), frozenset(problem.pinned)
     rates = problem.rates[topic]
-    while len(left) > problem.replicas[topic]:
+    while len(left) > problem.most[topic]:
         distance = problem.distance[left].astype(np.int64)
         costs = [
             (int((np.delete(distance, at, axis=0).min(axis=0) * rates).sum()), -at)

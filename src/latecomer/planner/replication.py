@@ -108,7 +108,19 @@ class WeightWithin(msgspec.Struct, frozen=True, tag="by-weight-within"):
         return shared(msgspec.structs.replace(asked, ceiling=tuple(wanted.tolist())), self.min_replicas)
 
 
-Replication: TypeAlias = ByWeight | SharedSlots | Fixed | Given | WeightWithin
+class Free(msgspec.Struct, frozen=True, tag="free"):
+    """Any number from `min_replicas` to the ceiling: the search chooses the counts with the places (planning, eq. 4).
+
+    What it says is where a search begins, and what the paper's algorithms use: all slots, shared by weight.
+    """
+
+    min_replicas: int = 1
+
+    def replicas(self, asked: Asked) -> Ints:
+        return shared(asked, self.min_replicas)
+
+
+Replication: TypeAlias = ByWeight | SharedSlots | Fixed | Given | WeightWithin | Free
 
 
 def shared(asked: Asked, least: int) -> Ints:

@@ -17,10 +17,19 @@ Objective: TypeAlias = Literal["hops", "mean-loss", "worst-loss"]
 """What a search lowers: requests times distance now, on average after the loss of one store, or after the worst."""
 
 
+PRICES = 1 << 24
+"""Brokers × replicas: prices that a search may keep, 8 bytes each."""
+
+
 def case_of(
-    problem: Problem, objective: Objective = "hops", before: Placement | None = None, moves: int | None = None
+    problem: Problem,
+    objective: Objective = "hops",
+    before: Placement | None = None,
+    moves: int | None = None,
+    *,
+    fits: Placement | None = None,
 ) -> Case:
-    """`before` and `moves`: at most so many replicas where `before` has none."""
+    """`before` and `moves`: at most so many replicas where `before` has none. `fits`: a placement to be looked at."""
     topics, count = problem.rates.shape
     kept_store = np.zeros(count, np.bool_)
     kept_store[list(problem.pinned_stores)] = True
@@ -40,7 +49,9 @@ def case_of(
         rates=problem.rates,
         size=problem.size.astype(np.int64),
         capacity=problem.capacity.astype(np.int64),
-        replicas=problem.replicas.astype(np.int64),
+        replicas=_most(problem, fits),
+        least=problem.fewest.astype(np.int64),
+        free=problem.free,
         usable=problem.open.copy(),
         domain=_dense(problem),
         limit=np.where(problem.rate_limit == NO_LIMIT, UNLIMITED, problem.rate_limit),
@@ -56,16 +67,28 @@ def case_of(
     )
 
 
+def _most(problem: Problem, fits: Placement | None) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """[T] replicas that a search may give a topic: all that are legal, or fewer where their prices would not fit.
+
+    Counts that are worth it lie between those by weight and equal ones, so twice as many and some more are enough.
+    """
+    most = problem.most.astype(np.int64)
+    if not problem.free or len(problem.brokers) * int((most + 1).sum()) <= PRICES:
+        return most
+    there = [len(places) for places in fits.replicas] if fits is not None else 0
+    return np.minimum(most, np.maximum(np.maximum(problem.fewest, 2 * problem.replicas + 6), there))
+
+
 def one_size(problem: Problem) -> bool:
     """All topics take the same room, so they can be exchanged in a ring."""
     return bool((problem.size == problem.size[0]).all())
 
 
 def state_of(case: Case, stores: Iterable[int], replicas: Sequence[Iterable[int]]) -> State:
-    """The state of a placement; of more replicas than k[t] the first count."""
+    """The state of a placement; of more replicas than a topic may have the first count."""
     topics, count = case.rates.shape
     slots = max(1, int(case.replicas.max()))
-    first = np.concatenate([[0], np.cumsum(np.maximum(case.replicas, 1))])
+    first = np.concatenate([[0], np.cumsum(np.maximum(case.replicas, 1) + 1)])
 
     def table(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         return np.zeros(shape, np.int64)
@@ -87,6 +110,7 @@ def state_of(case: Case, stores: Iterable[int], replicas: Sequence[Iterable[int]
         d3=distances(),
         first=first,
         shift=table(count, int(first[-1])),
+        fall=np.zeros(int(first[-1]) if case.free else 1, np.int64),
         stale=np.full(topics, 2, np.int64),
         swap=table(topics, 4),
         touched=np.ones(topics, np.bool_),

@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from latecomer.planner.search_counts_kernels import trade
+from latecomer.planner.search_cycle_kernels import rotate
 from latecomer.planner.search_state_kernels import (
     I64,
     UNLIMITED,
@@ -20,25 +22,34 @@ from latecomer.planner.search_state_kernels import (
     add,
     allowed,
     bearable,
+    carry_out,
     extra,
     inner,
     locate,
+    note,
     open_store,
     price,
     price_one,
-    put,
 )
-
-_LONGEST_CYCLE = 6
 
 
 @njit(cache=True)
 def extend(case: Case, state: State) -> bool:
-    """Add the replica that helps most where a topic has fewer than it should."""
-    best, best_t, best_c = int(np.int64(UNLIMITED)), int(np.int64(-1)), int(np.int64(-1))
+    """Add the replica that helps most: to topics that have fewer than they must, else if that lowers the objective."""
+    if _extend(case, state, bool(np.int64(1))):
+        return True
+    return case.free and _extend(case, state, bool(np.int64(0)))
+
+
+@inner
+def _extend(case: Case, state: State, missing: bool) -> bool:
+    best = int(np.int64(UNLIMITED)) if missing else int(np.int64(0))
+    best_t, best_c = int(np.int64(-1)), int(np.int64(-1))
     room_for_store = state.sums[2] < case.stores
+    if not missing:
+        price(case, state, room_for_store)
     for t in range(case.replicas.size):
-        if state.held[t] >= case.replicas[t]:
+        if state.held[t] >= (case.least[t] if missing else case.replicas[t]):
             continue
         for c in range(case.usable.size):
             if state.slot[t, c] >= 0 or state.crowd[t, case.domain[c]] > 0:
@@ -49,7 +60,7 @@ def extend(case: Case, state: State) -> bool:
                 continue
             if state.sums[1] + int(not case.before[t, c]) > case.budget:
                 continue
-            gain = price_one(case, state, t, c)
+            gain = price_one(case, state, t, c) if missing else state.shift[c, state.first[t + 1] - 1]
             if gain < best and _bearable_more(case, state, t, c):
                 best, best_t, best_c = gain, t, c
     if best_t < 0:
@@ -172,12 +183,6 @@ def _before(s: int, u: int, v: int, known: I64) -> bool:
 
 
 @inner
-def note(change: I64, t: int, s: int, c: int) -> None:
-    """Slot s of topic t goes to c."""
-    change[0], change[1], change[2] = t, s, c
-
-
-@inner
 def swappable(case: Case, state: State, t: int, s: int, u: int, v: int) -> bool:
     i, j = state.where[t, s], state.where[u, v]
     grown = case.size[t] - case.size[u]
@@ -186,104 +191,6 @@ def swappable(case: Case, state: State, t: int, s: int, u: int, v: int) -> bool:
     if not (allowed(case, state, t, s, j) and allowed(case, state, u, v, i)):
         return False
     return bool(state.sums[1] + extra(case, state, t, s, j) + extra(case, state, u, v, i) <= case.budget)
-
-
-@njit(cache=True)
-def carry_out(case: Case, state: State, changes: I64, number: int) -> None:
-    """Do the `changes`, one per topic; their prices are stale then."""
-    for n in range(number):
-        t, s, c = changes[n, 0], changes[n, 1], changes[n, 2]
-        if not state.store[c]:
-            open_store(case, state, c)
-        put(case, state, t, s, c)
-        locate(case, state, t)
-
-
-@njit(cache=True)
-def rotate(case: Case, state: State) -> bool:
-    """Topics move on around a cycle of three or more stores. One size only: then each store's load stays.
-
-    The cheapest topic for each way from store to store, then Bellman and Ford's walks of growing length.
-    """
-    price(case, state, bool(np.int64(0)))
-    stores = np.empty(state.sums[2], np.int64)
-    index = np.empty(case.usable.size, np.int64)
-    number = 0
-    for c in range(case.usable.size):
-        if state.store[c]:
-            stores[number], index[c] = c, number
-            number += 1
-    way = np.full((number, number), UNLIMITED // 4, np.int64)
-    topic = np.full((number, number), -1, np.int64)
-    for t in range(case.replicas.size):
-        for s in range(state.held[t]):
-            a = index[state.where[t, s]]
-            for e in range(number):
-                c = stores[e]
-                gain = state.shift[c, state.first[t] + s]
-                if gain < way[a, e] and state.slot[t, c] < 0 and allowed(case, state, t, s, c):
-                    way[a, e] = gain
-                    topic[a, e] = t
-    changes = np.zeros((_LONGEST_CYCLE, 3), np.int64)
-    for start in range(number):
-        length = _cycle(way, topic, start, changes)
-        if length == 0:
-            continue
-        moves = 0
-        for n in range(length):
-            t, a, e = changes[n, 0], changes[n, 1], changes[n, 2]
-            changes[n, 1] = state.slot[t, stores[a]]
-            changes[n, 2] = stores[e]
-            moves += extra(case, state, t, changes[n, 1], changes[n, 2])
-        if state.sums[1] + moves <= case.budget and bearable(case, state, changes, length):
-            carry_out(case, state, changes, length)
-            return True
-    return False
-
-
-@inner
-def _cycle(way: I64, topic: I64, start: int, changes: I64) -> int:
-    """A cycle through `start` of negative price with each topic once, as (topic, from, to); its length or 0."""
-    number = way.shape[0]
-    reach = np.full((_LONGEST_CYCLE, number), UNLIMITED // 4, np.int64)
-    back = np.full((_LONGEST_CYCLE, number), -1, np.int64)
-    reach[0, start] = 0
-    for step in range(1, _LONGEST_CYCLE):
-        for a in range(number):
-            if reach[step - 1, a] >= 0 and step > 1:
-                continue  # a negative cycle can be begun where all its parts from the start are negative
-            for e in range(number):
-                if e == start or topic[a, e] < 0 or reach[step - 1, a] + way[a, e] >= reach[step, e]:
-                    continue
-                if _fresh(back, topic, step, a, e):
-                    reach[step, e] = reach[step - 1, a] + way[a, e]
-                    back[step, e] = a
-        for a in range(number):
-            if back[step, a] < 0 or topic[a, start] < 0 or reach[step, a] + way[a, start] >= 0:
-                continue
-            if not _fresh(back, topic, step + 1, a, start):
-                continue
-            note(changes[step], topic[a, start], a, start)
-            e = a
-            for n in range(step, 0, -1):
-                a_before = back[n, e]
-                note(changes[n - 1], topic[a_before, e], a_before, e)
-                e = a_before
-            return step + 1
-    return 0
-
-
-@inner
-def _fresh(back: I64, topic: I64, step: int, a: int, e: int) -> bool:
-    """Neither topic nor store of the way a → e is on the walk that reached a in `step` − 1 steps."""
-    t = topic[a, e]
-    at = a
-    for n in range(step - 1, 0, -1):
-        before = back[n, at]
-        if topic[before, at] == t or before == e:
-            return False
-        at = before
-    return True
 
 
 @njit(cache=True)
@@ -354,7 +261,7 @@ def descend(case: Case, state: State, one_size: bool) -> None:
     while True:
         while extend(case, state):
             pass
-        while exchange(case, state) or (one_size and rotate(case, state)):
+        while exchange(case, state) or trade(case, state) or (one_size and rotate(case, state)):
             pass
         close_empty(case, state)
         if relocate(case, state) or (state.sums[2] < case.stores and exchange(case, state)):
@@ -399,33 +306,13 @@ def restore(case: Case, state: State, where: I64, count: I64, store: Flags) -> N
 def wander(case: Case, state: State, one_size: bool, rounds: int, seed: int) -> int:
     """Iterated local search: shake one to three stores, descend, keep what is not worse; returns how many helped.
 
-    A store goes to a near broker half of the time and anywhere else otherwise. Chance is a linear congruence of `seed`.
+    Chance is a linear congruence of `seed`.
     """
-    number = case.usable.size
     best = state.sums[0]
     where, count, store = state.where.copy(), state.held.copy(), state.store.copy()
     helped = 0
-    changes = np.zeros((case.replicas.size, 3), np.int64)
     for turn in range(rounds):
-        for _ in range(1 + turn % 3):
-            seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
-            i = _any_store(case, state, (seed >> 8) % max(1, state.sums[2]))
-            seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
-            c = (seed >> 8) % number
-            if i < 0:
-                continue
-            seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
-            c = _target(case, state, i, c, (seed >> 8) % 2 == 0)
-            if c < 0:
-                continue
-            length = whole(state, i, c, changes)
-            possible = True
-            moves = 0
-            for n in range(length):
-                possible = possible and allowed(case, state, changes[n, 0], changes[n, 1], c)
-                moves += extra(case, state, changes[n, 0], changes[n, 1], c)
-            if possible and state.sums[1] + moves <= case.budget and bearable(case, state, changes, length):
-                swap_store(case, state, i, c)
+        seed = shake(case, state, 1 + turn % 3, seed)
         descend(case, state, one_size)
         if state.sums[0] > best:
             restore(case, state, where, count, store)
@@ -434,6 +321,33 @@ def wander(case: Case, state: State, one_size: bool, rounds: int, seed: int) -> 
         best = state.sums[0]
         where[:], count[:], store[:] = state.where, state.held, state.store
     return helped
+
+
+@inner
+def shake(case: Case, state: State, times: int, seed: int) -> int:
+    """Stores go elsewhere: to a near broker half of the time, anywhere otherwise. Returns the next seed."""
+    number = case.usable.size
+    changes = np.zeros((case.replicas.size, 3), np.int64)
+    for _ in range(times):
+        seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
+        i = _any_store(case, state, (seed >> 8) % max(1, state.sums[2]))
+        seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
+        c = (seed >> 8) % number
+        if i < 0:
+            continue
+        seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
+        c = _target(case, state, i, c, (seed >> 8) % 2 == 0)
+        if c < 0:
+            continue
+        length = whole(state, i, c, changes)
+        possible = True
+        moves = 0
+        for n in range(length):
+            possible = possible and allowed(case, state, changes[n, 0], changes[n, 1], c)
+            moves += extra(case, state, changes[n, 0], changes[n, 1], c)
+        if possible and state.sums[1] + moves <= case.budget and bearable(case, state, changes, length):
+            swap_store(case, state, i, c)
+    return seed
 
 
 @inner

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from latecomer.planner.search_kernels import carry_out, close_empty, note, swappable, whole
-from latecomer.planner.search_state_kernels import I64, Case, State, allowed
+from latecomer.planner.search_kernels import close_empty, swappable, whole
+from latecomer.planner.search_state_kernels import I64, Case, State, allowed, carry_out, note
 
 
 @njit(cache=True)

@@ -83,7 +83,10 @@ class _Board:
 
 
 def complete(problem: Problem, stores: Sequence[int], wishes: Iterable[tuple[int, int]]) -> Placement | None:
-    """A placement within `stores` (and those pinned) that grants (topic, store) wishes in order; None if stuck."""
+    """A placement within `stores` (and those pinned) that grants (topic, store) wishes in order; None if stuck.
+
+    Every topic gets as many replicas as it must have, then wishes for more are granted while there is room.
+    """
     if len(problem.pinned_stores) > problem.stores:
         return None
     chosen = list(problem.pinned_stores)
@@ -95,17 +98,23 @@ def complete(problem: Problem, stores: Sequence[int], wishes: Iterable[tuple[int
     pinned = frozenset(problem.pinned)
     for topic, store in problem.pinned:
         board.put(topic, store)
-    wanted = problem.replicas.tolist()
+    wanted, later = problem.fewest.tolist(), []
     for topic, store in wishes:
-        if store not in board.room or len(board.places[topic]) >= wanted[topic]:
+        if store not in board.room:
             continue
-        if board.may(topic, store) and board.fits(topic, store):
+        if len(board.places[topic]) >= wanted[topic]:
+            later.append((topic, store))
+        elif board.may(topic, store) and board.fits(topic, store):
             board.put(topic, store)
     # Large ones first, then those with most left: the others find room more easily.
     for topic in sorted(range(len(wanted)), key=lambda t: (-int(problem.size[t]), -wanted[t], t)):
         while len(board.places[topic]) < wanted[topic]:
             if not board.make_way(topic, pinned):
                 return None
+    for topic, store in later:
+        enough = len(board.places[topic]) >= problem.most[topic]
+        if not enough and board.may(topic, store) and board.fits(topic, store):
+            board.put(topic, store)
     found = Placement(tuple(chosen), tuple(tuple(places) for places in board.places))
     return None if check(problem, found) else found
 

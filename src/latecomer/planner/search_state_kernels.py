@@ -37,6 +37,11 @@ class Case(NamedTuple):
     size: I64
     capacity: I64
     replicas: I64
+    """[t] the most replicas that a topic may have."""
+    least: I64
+    """[t] the fewest; the same where counts are fixed."""
+    free: bool
+    """Some counts are not fixed."""
     usable: Flags
     """May become a store."""
     domain: I64
@@ -77,9 +82,12 @@ class State(NamedTuple):
     d2: npt.NDArray[Any]
     d3: npt.NDArray[Any]
     first: I64
-    """[t + 1]: where the slots of t begin among those of all topics."""
+    """[t + 1]: where the slots of t begin among those of all topics; after the last slot one place is for none."""
     shift: I64
-    """[c, first[t] + s]: change of the objective when slot s of topic t goes to c."""
+    """[c, first[t] + s]: change of the objective when slot s of topic t goes to c; in the last place, when t has one
+    more replica at c."""
+    fall: I64
+    """[first[t] + s]: change of the objective when slot s of topic t is given up; kept only where counts are free."""
     stale: I64
     """[t]: 0 all prices hold, 1 those of stores, 2 none."""
     swap: I64
@@ -117,6 +125,8 @@ def locate(case: Case, state: State, t: int) -> None:
         state.d1[t, b], state.d2[t, b], state.d3[t, b] = x1, x2, x3
         new += case.rates[t, b] * (case.first * x1 + case.second * x2)
     state.sums[0] += new - old
+    if case.free:
+        _price_falls(case, state, t)
     state.stale[t] = 2
     state.touched[t] = True
     if case.limited:
@@ -125,6 +135,20 @@ def locate(case: Case, state: State, t: int) -> None:
         for b in range(brokers):
             if state.one[t, b] >= 0:
                 state.served[t, state.where[t, state.one[t, b]]] += case.rates[t, b]
+
+
+@inner
+def _price_falls(case: Case, state: State, t: int) -> None:
+    row = state.fall[state.first[t] : state.first[t + 1]]
+    row[:] = 0
+    for b in range(case.rates.shape[1]):
+        rate = case.rates[t, b]
+        if rate == 0 or state.one[t, b] < 0:
+            continue
+        later = case.second * (state.d3[t, b] - state.d2[t, b])
+        row[state.one[t, b]] += rate * (case.first * (state.d2[t, b] - state.d1[t, b]) + later)
+        if state.two[t, b] >= 0:
+            row[state.two[t, b]] += rate * later
 
 
 @inner
@@ -169,6 +193,7 @@ def price_one(case: Case, state: State, t: int, c: int) -> int:
             row[s] *= first
     for s in range(count):
         row[s] += common
+    row[row.size - 1] = common
     return common
 
 
@@ -226,6 +251,41 @@ def add(case: Case, state: State, t: int, c: int) -> None:
 
 
 @inner
+def give_up(case: Case, state: State, t: int, s: int) -> None:
+    """Topic t has no replica in slot s any more; the last one takes the slot. `locate` must follow."""
+    i, last = state.where[t, s], state.held[t] - 1
+    state.where[t, s] = state.where[t, last]
+    state.slot[t, state.where[t, last]] = s
+    state.slot[t, i] = -1
+    state.held[t] = last
+    state.load[i] -= case.size[t]
+    state.crowd[t, case.domain[i]] -= 1
+    state.sums[1] -= int(not case.before[t, i])
+
+
+@inner
+def note(change: I64, t: int, s: int, c: int) -> None:
+    """Slot s of topic t goes to c. A slot of −1 is a replica more, a broker of −1 one less."""
+    change[0], change[1], change[2] = t, s, c
+
+
+@njit(cache=True)
+def carry_out(case: Case, state: State, changes: I64, number: int) -> None:
+    """Do the `changes`, one per topic; their prices are stale then."""
+    for n in range(number):
+        t, s, c = changes[n, 0], changes[n, 1], changes[n, 2]
+        if c >= 0 and not state.store[c]:
+            open_store(case, state, c)
+        if s < 0:
+            add(case, state, t, c)
+        elif c < 0:
+            give_up(case, state, t, s)
+        else:
+            put(case, state, t, s, c)
+        locate(case, state, t)
+
+
+@inner
 def allowed(case: Case, state: State, t: int, s: int, c: int) -> bool:
     """Pins, domains and doubles let slot s go to c; room and rates are asked elsewhere."""
     i = state.where[t, s]
@@ -236,8 +296,21 @@ def allowed(case: Case, state: State, t: int, s: int, c: int) -> bool:
 
 @inner
 def extra(case: Case, state: State, t: int, s: int, c: int) -> int:
-    """How many moves more the exchange costs."""
-    return int(not case.before[t, c]) - int(not case.before[t, state.where[t, s]])
+    """How many moves more the change costs."""
+    there = int(not case.before[t, c]) if c >= 0 else 0
+    return there - (int(not case.before[t, state.where[t, s]]) if s >= 0 else 0)
+
+
+@inner
+def spare(case: Case, state: State, t: int, i: int) -> bool:
+    """Topic t may give up its replica at i."""
+    return bool(state.held[t] > case.least[t] and not case.kept[t, i])
+
+
+@inner
+def welcome(case: Case, state: State, t: int, c: int) -> bool:
+    """Counts, doubles and domains let topic t have one more replica, at c; room and rates are asked elsewhere."""
+    return bool(state.held[t] < case.replicas[t] and state.slot[t, c] < 0 and state.crowd[t, case.domain[c]] == 0)
 
 
 @njit(cache=True)
@@ -254,8 +327,10 @@ def bearable(case: Case, state: State, changes: I64, number: int) -> bool:
             best = changes[n, 2]
             for s in range(state.held[t]):
                 i = state.where[t, s]
-                nearer = case.toward[i, b] - case.toward[best, b]
-                if s != slot and (nearer < 0 or (nearer == 0 and i < best)):
+                if s == slot:
+                    continue
+                nearer = case.toward[i, b] - case.toward[best, b] if best >= 0 else -1
+                if nearer < 0 or (nearer == 0 and i < best):
                     best = i
             rise[best] += case.rates[t, b]
     for c in range(rise.size):

@@ -22,7 +22,18 @@ from latecomer.model.movement import Movement, read_movement
 from latecomer.pipeline.movement_accuracy import Accuracy, Share
 from latecomer.pipeline.movement_figure import draw
 from latecomer.pipeline.movement_files import Columns
-from latecomer.pipeline.movement_job import FIRST, SECOND, STAY, STRICT, Order, Report, Task, predict_movement, pretty
+from latecomer.pipeline.movement_job import (
+    BACK,
+    FIRST,
+    SECOND,
+    STAY,
+    STRICT,
+    Order,
+    Report,
+    Task,
+    predict_movement,
+    pretty,
+)
 from latecomer.pipeline.session import SparkSettings, session
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "movement-accuracy.md"
@@ -111,7 +122,7 @@ def page(reports: dict[str, Report], models: dict[str, bytes]) -> str:
 
 
 def _summary(reports: dict[str, Report]) -> str:
-    names = [*STRICT, FIRST, SECOND]
+    names = [*STRICT, BACK, FIRST, SECOND]
     lines = [f"| | asked | {' | '.join(names)} |", f"|---|{'---:|' * (len(names) + 1)}"]
     for one in SETS:
         task = reports[one.name].tasks[0]

@@ -54,6 +54,7 @@ def analyze(
     with spark_libraries():
         from latecomer.pipeline.job import Wish
         from latecomer.pipeline.job import analyze as work
+        from latecomer.pipeline.log import find_log, segment_names
     wish = Wish(
         classes_of(classes, depth),
         window_of(since, until),
@@ -62,6 +63,8 @@ def analyze(
         max_bad=max_bad,
     )
     wish.check()
+    if not any(segment_names(log)) and not out.exists():
+        find_log(log)  # says that there is no log, before Spark starts
     with progress() as tell:
         tell("starting Spark")
         with opened(master, memory, conf) as spark:

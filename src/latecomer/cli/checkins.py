@@ -15,7 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from latecomer.cli.plan import check_picture
 from latecomer.cli.plan_files import write_text
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, spark_libraries
+from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, elsewhere, opened, spark_libraries
 from latecomer.model.errors import SettingsError
 from latecomer.model.when import parse_when
 
@@ -83,6 +83,10 @@ def checkins(
         seed=seed,
         max_bad=max_bad,
     )
+    from latecomer.pipeline.inputs import check_inputs
+
+    named = [file for file in (places, friends) if file is not None]
+    check_inputs([*files, *named], here=not elsewhere(master))
     with progress("Spark") as told, opened(master, memory, spark_conf) as spark:
         found = analyse_checkins(spark, order, out, told, calibrate=calibration is not None)
     if plot is not None:

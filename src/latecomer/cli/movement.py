@@ -13,7 +13,7 @@ from rich.console import Console
 from latecomer.cli.checkins import CELL_LEAST, CELL_MOST, progress
 from latecomer.cli.plan import check_picture
 from latecomer.cli.plan_files import whole_file
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, spark_libraries
+from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, elsewhere, opened, spark_libraries
 from latecomer.model.errors import SettingsError
 from latecomer.model.movement import DAY_H
 
@@ -33,20 +33,27 @@ def _column(help: str) -> typer.models.OptionInfo:
 
 def movement(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE...", help="Who was where and when, as Parquet or CSV.")
+        list[Path] | None,
+        typer.Argument(metavar="FILE...", help="Who was where and when: what 'latecomer checkins' reads."),
     ] = None,
     from_log: Annotated[
         Path | None, typer.Option(metavar="LOGDIR", help="Instead: the clients and brokers of an event log.")
     ] = None,
-    client: Annotated[str, _column("Who.")] = "user",
-    time: Annotated[str, _column("When, UTC.")] = "time",
+    client: Annotated[str, _column("Who; else user, user_id, uid …")] = "",
+    time: Annotated[str, _column("When, UTC; else time, timestamp, datetime …")] = "",
     until: Annotated[str, _column("When it was last seen there; if FILE says so.")] = "",
     unit: Annotated[
         Literal["auto", "us", "ms", "s", "min"], typer.Option(help="Of times that are numbers.", rich_help_panel=NAMED)
     ] = "auto",
     place: Annotated[str, _column("Where; else the cell of --lat and --lon.")] = "",
-    lat: Annotated[str, _column("Degrees north.")] = "lat",
-    lon: Annotated[str, _column("Degrees east.")] = "lon",
+    lat: Annotated[str, _column("Degrees north; else lat, latitude.")] = "",
+    lon: Annotated[str, _column("Degrees east; else lon, lng, longitude.")] = "",
+    format: Annotated[
+        str, typer.Option(help="As of 'latecomer checkins': auto, snap, foursquare, csv, parquet …")
+    ] = "auto",
+    places: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Where places are (place, lat, lon), if FILE does not say.")
+    ] = None,
     cell: Annotated[float, typer.Option(metavar="DEGREES", help="Size of a cell.")] = 1.0,
     test_weeks: Annotated[float, typer.Option(metavar="WEEKS", help="The last weeks are for the test.")] = 4.0,
     each: Annotated[
@@ -60,7 +67,7 @@ def movement(
     keep_above: Annotated[
         float, typer.Option(metavar="NATS", help="What a context must gain to be in the model.")
     ] = 2.0,
-    max_bad: Annotated[float, typer.Option(metavar="SHARE", help="Stop if more rows than these are bad.")] = 0.05,
+    max_bad: Annotated[float, typer.Option(metavar="SHARE", help="Stop if more rows than these are bad.")] = 0.1,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the tables there.")] = None,
     model: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model that brokers load.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="PICTURE", help="Draw it: .svg, .png or .pdf.")] = None,
@@ -76,9 +83,21 @@ def movement(
     with spark_libraries():
         from latecomer.pipeline.movement_files import Columns
         from latecomer.pipeline.movement_job import Order, predict_movement
-    columns = Columns(client=client, time=time, until=until, unit=unit, place=place, lat=lat, lon=lon, cell=cell)
+    columns = Columns(
+        client=client,
+        time=time,
+        until=until,
+        unit=unit,
+        place=place,
+        lat=lat,
+        lon=lon,
+        cell=cell,
+        format=format,
+        places=places,
+    )
+    _check_inputs(wanted_files := [str(file) for file in files or ()], from_log, places, master)
     wanted = Order(
-        files=tuple(map(str, files or ())),
+        files=tuple(wanted_files),
         log="" if from_log is None else str(from_log),
         columns=columns,
         test_weeks=test_weeks,
@@ -133,6 +152,16 @@ def _check(
         raise SettingsError("--band-hours", f"{band_hours} is not 1, 2, 3, 4, 6, 8, 12 or 24")
     if order not in (0, 1, 2):
         raise SettingsError("--order", f"{order} is neither 1 nor 2")
+
+
+def _check_inputs(files: list[str], log: Path | None, places: str | None, master: str) -> None:
+    """Before Spark starts."""
+    from latecomer.pipeline.inputs import check_inputs
+    from latecomer.pipeline.log import find_log
+
+    if log is not None:
+        find_log(log)
+    check_inputs([*files, *([] if places is None else [places])], here=not elsewhere(master))
 
 
 def _check_shares(keep_above: float, max_bad: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -38,16 +39,21 @@ def opened(master: str = MASTER, memory: str = MEMORY, conf: Sequence[str] | Non
     """A Spark session; what goes wrong in it is told in a sentence."""
     told = dict(_pair(text) for text in conf or ())
     with spark_libraries():
-        from pyspark.errors import PySparkException
-
-        from latecomer.pipeline.session import SparkSettings, first_line, session
-    try:
-        with session(SparkSettings(master, memory, told)) as spark:
+        from latecomer.pipeline.failure import FAILURES, reason
+        from latecomer.pipeline.session import SparkSettings, session
+    with session(SparkSettings(master, memory, told)) as spark:
+        try:
             yield spark
-    except PySparkException as error:
-        if os.environ.get("LATECOMER_TRACEBACK"):
-            raise
-        raise LatecomerError(f"Spark failed: {first_line(error)} (LATECOMER_TRACEBACK=1 shows all of it)") from error
+        except FAILURES as error:
+            why = reason(error)  # asked now: the Java process that knows it ends with the session
+            if os.environ.get("LATECOMER_TRACEBACK"):
+                traceback.print_exc()
+            raise LatecomerError(f"Spark failed: {why} (LATECOMER_TRACEBACK=1 shows all of it)") from None
+
+
+def elsewhere(master: str) -> bool:
+    """Whether files are read on another machine, so that nothing can be said about them here."""
+    return master.startswith("sc://")
 
 
 def spark_libraries() -> AbstractContextManager[None]:

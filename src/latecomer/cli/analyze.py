@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from latecomer.cli.doors import NETWORK_FILE
 from latecomer.cli.log_options import ClassesFile, Depth, Since, Until, classes_of, window_of
 from latecomer.cli.plan_files import read_network_words
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, spark_libraries
+from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, progress, spark_libraries
 from latecomer.model.errors import SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.sim.durations import read_duration
@@ -65,10 +62,8 @@ def analyze(
     wish.check()
     if not any(segment_names(log)) and not out.exists():
         find_log(log)  # says that there is no log, before Spark starts
-    with progress() as tell:
-        tell("starting Spark")
-        with opened(master, memory, conf) as spark:
-            done = work(spark, log, out, wish, tell=tell)
+    with progress("starting Spark") as tell, opened(master, memory, conf) as spark:
+        done = work(spark, log, out, wish, tell=tell)
     if json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(done)).decode() + "\n")
         return
@@ -100,16 +95,3 @@ def _brokers(words: str | None, token_file: Path | None) -> tuple[BrokerId, ...]
     # Who the brokers are is written down: the network need not run.
     file = Path(words, NETWORK_FILE)
     return tuple(sorted(node.id for node in read_network_words(str(file) if file.is_file() else words).nodes))
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """What is being computed, on a terminal; nothing anywhere else."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description:<16}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-        yield lambda what: bar.update(task, description=what)

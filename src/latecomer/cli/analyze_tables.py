@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from latecomer.model.when import format_when
+from latecomer.pipeline.numbers import rate, span
 from latecomer.sim.transcript import plain
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ def print_analysis(console: Console, done: Analysis, out: Path) -> None:
 
 
 def _rows(found: Summary) -> Iterator[tuple[str, str]]:
-    yield "from", f"{format_when(found.since_us)} to {format_when(found.until_us)}"
+    yield "from", span(found.since_us, found.until_us)
     yield "records", f"{found.rows:,} in segments: {found.segments:,}, by brokers: {found.brokers:,}"
     yield (
         "requests",
-        f"{found.requests:,} ({found.requests / found.window_s:,.4g}/s) for {found.classes:,} topic classes",
+        f"{found.requests:,} ({rate(found.requests / found.window_s)}/s) for {found.classes:,} topic classes",
     )
-    yield "publications", f"{found.publications:,} ({found.publications / found.window_s:,.4g}/s)"
+    yield "publications", f"{found.publications:,} ({rate(found.publications / found.window_s)}/s)"
     yield "popularity", _fit(found.popularity)
     yield "locality", _fit(found.locality)
     if found.hops_mean is None:
@@ -53,7 +53,7 @@ def _rows(found: Summary) -> Iterator[tuple[str, str]]:
         error = "" if found.hops_error is None else f" ± {found.hops_error:.4f}"
         yield "distance", f"{found.hops_mean:.4f}{error} hops ({found.served:,} served, {found.unserved:,} not)"
     changes = f"{found.subscribed:,} began, {found.unsubscribed:,} ended"
-    yield "subscriptions", f"{changes} ({found.churn_per_hour:,.4g} changes/h)"
+    yield "subscriptions", f"{changes} ({rate(found.churn_per_hour)} of these changes/h)"
     yield "movement", f"{found.moves:,} moves in {found.visits:,} visits"
 
 

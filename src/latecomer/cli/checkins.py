@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from latecomer.cli.plan import check_picture
 from latecomer.cli.plan_files import write_text
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, elsewhere, opened, spark_libraries
+from latecomer.cli.spark_options import (
+    MASTER,
+    MEMORY,
+    Conf,
+    Master,
+    Memory,
+    elsewhere,
+    opened,
+    progress,
+    spark_libraries,
+)
 from latecomer.model.errors import SettingsError
 from latecomer.model.when import parse_when
 
@@ -145,16 +152,3 @@ def _check(follow: int, max_bad: float) -> None:
         raise SettingsError("--follow", f"{follow} is not from 1 to 1000")
     if not 0 <= max_bad <= 1:
         raise SettingsError("--max-bad", f"{max_bad:g} is not a share from 0 to 1")
-
-
-@contextmanager
-def progress(first: str) -> Iterator[Callable[[str], None]]:
-    """What is being computed, on a terminal; nothing anywhere else."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description:<16}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(first, total=None)
-        yield lambda what: bar.update(task, description=what)

@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
-from latecomer.cli.checkins import CELL_LEAST, CELL_MOST, progress
+from latecomer.cli.checkins import CELL_LEAST, CELL_MOST
 from latecomer.cli.plan import check_picture
 from latecomer.cli.plan_files import whole_file
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, elsewhere, opened, spark_libraries
+from latecomer.cli.spark_options import (
+    MASTER,
+    MEMORY,
+    Conf,
+    Master,
+    Memory,
+    elsewhere,
+    opened,
+    progress,
+    spark_libraries,
+)
 from latecomer.model.errors import SettingsError
 from latecomer.model.movement import DAY_H
 

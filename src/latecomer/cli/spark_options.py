@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from latecomer.cli.extras import needed
 from latecomer.model.errors import LatecomerError, SettingsError
@@ -49,6 +51,25 @@ def opened(master: str = MASTER, memory: str = MEMORY, conf: Sequence[str] | Non
             if os.environ.get("LATECOMER_TRACEBACK"):
                 traceback.print_exc()
             raise LatecomerError(f"Spark failed: {why} (LATECOMER_TRACEBACK=1 shows all of it)") from None
+
+
+@contextmanager
+def progress(first: str, *, lines: bool = False) -> Iterator[Callable[[str], None]]:
+    """What is being computed: a clock on a terminal; anywhere else nothing, or `lines`."""
+    console = Console(stderr=True, highlight=False, markup=False)
+    if not console.is_terminal:
+
+        def line(what: str) -> None:
+            if lines:
+                console.print(f"{what} …", soft_wrap=True)
+
+        line(first)
+        yield line
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description:<16}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(first, total=None)
+        yield lambda what: bar.update(task, description=what)
 
 
 def elsewhere(master: str) -> bool:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from latecomer.cli.checkins import progress
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, spark_libraries
+from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, progress, spark_libraries
 from latecomer.model.errors import SettingsError
 
 if TYPE_CHECKING:

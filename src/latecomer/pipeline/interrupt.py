@@ -77,6 +77,11 @@ def interrupts() -> Iterator[Interrupts]:
     found.install()
     try:
         yield found
+    except Exception:
+        if found.happened:
+            # What is cleaned up on the way out asks a Java process that is gone; that it fails tells nobody anything.
+            raise KeyboardInterrupt from None
+        raise
     finally:
         found.restore()
         if not found.happened:

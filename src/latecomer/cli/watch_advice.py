@@ -7,7 +7,6 @@ the plan in force and from what was proposed last, and has then stayed where it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,6 +61,8 @@ class Adviser:
     _settling: Settling = field(default_factory=lambda: Settling(), init=False)
     _open: tuple[Path, Plan] | None = field(default=None, init=False)
     """What was proposed last, while it is still good."""
+    _replicas: object = field(default=None, init=False)
+    """Of the plan in force."""
 
     def plan(self) -> Plan:
         """The one that was named, as it is now."""
@@ -98,6 +99,7 @@ class Adviser:
         force = plans.in_force()
         plan = force.plan
         self._check(plan, force.file)
+        self._replicas = plan.replicas
         assert plan.demand is not None
         words = plan.topology if self.network is None else f"{LIVE}{self.network}"
         network = read_network_words(words, self.token_file)
@@ -152,15 +154,10 @@ class Adviser:
 
     def _keep(self, said: tuple[str, ...], finding: Finding | None = None, found: Replan | None = None) -> Advice:
         """Nothing is proposed; what was proposed before is no longer advised, but its file stays as it is."""
-        if self._open is not None:
-            said = (*said, f"{self._open[0]} is no longer advised.") if self._open[0] != self._in_force() else said
-            self._open = None
+        if self._open is not None and self._open[1].replicas != self._replicas:
+            said = (*said, f"{self._open[0]} is no longer advised.")
+        self._open = None
         return Advice(said, None, finding, found)
-
-    def _in_force(self) -> Path | None:
-        with suppress(LatecomerError):
-            return Plans(self.plan_file, self.folder).in_force().file
-        return None
 
 
 @dataclass(slots=True)

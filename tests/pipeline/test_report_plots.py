@@ -19,7 +19,11 @@ def test_a_heat_map_is_made_of_paths(side: int) -> None:
 
 
 def test_ranks_are_whole_numbers() -> None:
-    found = {"popularity_rank": [1, 2, 3], "locality_rank": [1, 2, 3], "popularity": [0.6, 0.3, 0.1]}
+    found: dict[str, list[float]] = {
+        "popularity_rank": [1, 2, 3],
+        "locality_rank": [1, 2, 3],
+        "popularity": [0.6, 0.3, 0.1],
+    }
     page = zipf({**found, "locality": [1.0, 0.5, 0.25]}, None, None)
     assert "mathdefault" not in page
     assert [f">{rank}</text>" in page for rank in (1, 2, 3, 4)] == [True, True, True, False]

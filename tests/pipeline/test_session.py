@@ -93,7 +93,10 @@ def test_a_master_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPat
         check_reachable("spark://a:7077,b:7077,c:7077")
 
 
-def test_files_are_looked_at_before_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_looked_at_before_spark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("latecomer.pipeline.session.session", None)  # nobody may start one
     whole, cut = tmp_path / "whole.parquet", tmp_path / "cut.parquet"
     pq.write_table(pa.table({"user": [1], "at": pa.array([0], pa.timestamp("ns"))}), whole)
     cut.write_bytes(whole.read_bytes()[:-10])
@@ -105,7 +108,8 @@ def test_files_are_looked_at_before_spark(tmp_path: Path, capsys: pytest.Capture
         assert "none.csv: there is no such file" in capsys.readouterr().err
         assert run(VERBS, [verb, str(cut)]) == 2
         assert "cut.parquet: is not a whole Parquet file" in capsys.readouterr().err
-    assert run(VERBS, ["analyze", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    (tmp_path / "log").mkdir()
+    assert run(VERBS, ["analyze", str(tmp_path / "log"), "--out", str(tmp_path / "out")]) == 2
     assert "there is no segment of an event log" in capsys.readouterr().err
 
 

@@ -13,7 +13,17 @@ from rich.console import Console
 from latecomer.cli.doors import NETWORK_FILE
 from latecomer.cli.log_options import ClassesFile, Depth, Since, Until, classes_of, window_of
 from latecomer.cli.plan_files import read_network_words
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, progress, spark_libraries
+from latecomer.cli.spark_options import (
+    MASTER,
+    MEMORY,
+    Conf,
+    Master,
+    Memory,
+    check_first,
+    opened,
+    progress,
+    spark_libraries,
+)
 from latecomer.model.errors import SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.sim.durations import read_duration
@@ -48,6 +58,7 @@ def analyze(
     conf: Conf = None,
 ) -> None:
     """Turn a network's event log into tables and a report: demand, popularity, distances, churn, movement."""
+    check_first(master)
     with spark_libraries():
         from latecomer.pipeline.job import Wish
         from latecomer.pipeline.job import analyze as work

@@ -18,7 +18,7 @@ from latecomer.cli.spark_options import (
     Conf,
     Master,
     Memory,
-    elsewhere,
+    check_first,
     opened,
     progress,
     spark_libraries,
@@ -76,6 +76,7 @@ def checkins(
     """Turn check-ins into cells, visits, linger times, repeats, subscriptions and movement, and count them."""
     check_picture(plot)
     _check(follow, max_bad)
+    check_first(master, [*files, *(file for file in (places, friends) if file is not None)])
     with spark_libraries():
         from latecomer.pipeline.checkins_job import Order, analyse_checkins, pretty
     order = Order(
@@ -90,10 +91,6 @@ def checkins(
         seed=seed,
         max_bad=max_bad,
     )
-    from latecomer.pipeline.inputs import check_inputs
-
-    named = [file for file in (places, friends) if file is not None]
-    check_inputs([*files, *named], here=not elsewhere(master))
     with progress("Spark") as told, opened(master, memory, spark_conf) as spark:
         found = analyse_checkins(spark, order, out, told, calibrate=calibration is not None)
     if plot is not None:

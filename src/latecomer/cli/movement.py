@@ -19,7 +19,7 @@ from latecomer.cli.spark_options import (
     Conf,
     Master,
     Memory,
-    elsewhere,
+    check_first,
     opened,
     progress,
     spark_libraries,
@@ -90,7 +90,9 @@ def movement(
     check_picture(plot)
     _check(files, from_log, cell, test_weeks, band_hours, order)
     _check_shares(keep_above, max_bad)
+    check_first(master, [*(files or ()), *([] if places is None else [places])])
     with spark_libraries():
+        from latecomer.pipeline.log import find_log
         from latecomer.pipeline.movement_files import Columns
         from latecomer.pipeline.movement_job import Order, predict_movement
     columns = Columns(
@@ -105,9 +107,8 @@ def movement(
         format=format,
         places=places,
     )
-    _check_inputs(wanted_files := [str(file) for file in files or ()], from_log, places, master)
     wanted = Order(
-        files=tuple(wanted_files),
+        files=tuple(map(str, files or ())),
         log="" if from_log is None else str(from_log),
         columns=columns,
         test_weeks=test_weeks,
@@ -118,6 +119,8 @@ def movement(
         keep_above=keep_above,
         max_bad=max_bad,
     )
+    if from_log is not None:
+        find_log(from_log)  # a folder without a log is told before Spark starts
     with progress("Spark") as told, opened(master, memory, spark_conf) as spark:
         found = predict_movement(spark, wanted, out, told)
     _deliver(found, model, plot, json)
@@ -162,16 +165,6 @@ def _check(
         raise SettingsError("--band-hours", f"{band_hours} is not 1, 2, 3, 4, 6, 8, 12 or 24")
     if order not in (0, 1, 2):
         raise SettingsError("--order", f"{order} is neither 1 nor 2")
-
-
-def _check_inputs(files: list[str], log: Path | None, places: str | None, master: str) -> None:
-    """Before Spark starts."""
-    from latecomer.pipeline.inputs import check_inputs
-    from latecomer.pipeline.log import find_log
-
-    if log is not None:
-        find_log(log)
-    check_inputs([*files, *([] if places is None else [places])], here=not elsewhere(master))
 
 
 def _check_shares(keep_above: float, max_bad: float) -> None:

@@ -6,6 +6,7 @@ import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -72,9 +73,16 @@ def progress(first: str, *, lines: bool = False) -> Iterator[Callable[[str], Non
         yield lambda what: bar.update(task, description=what)
 
 
-def elsewhere(master: str) -> bool:
-    """Whether files are read on another machine, so that nothing can be said about them here."""
-    return master.startswith("sc://")
+def check_first(master: str, files: Sequence[str | Path] = ()) -> None:
+    """What can be known before libraries are loaded and Spark starts: is the cluster there, and are the files?
+
+    With Spark Connect files are read on another machine, so that nothing can be said about them here.
+    """
+    from latecomer.pipeline.inputs import check_inputs
+    from latecomer.pipeline.reachable import check_reachable
+
+    check_inputs(files, here=not master.startswith("sc://"))
+    check_reachable(master)
 
 
 def spark_libraries() -> AbstractContextManager[None]:

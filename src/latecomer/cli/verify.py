@@ -14,7 +14,17 @@ from latecomer.cli.apply import PlanFile, TokenFile, applied_file, measured_file
 from latecomer.cli.live_network import read_live
 from latecomer.cli.log_options import Since, Until, window_of
 from latecomer.cli.plan_files import read_text, write_text
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, progress, spark_libraries
+from latecomer.cli.spark_options import (
+    MASTER,
+    MEMORY,
+    Conf,
+    Master,
+    Memory,
+    check_first,
+    opened,
+    progress,
+    spark_libraries,
+)
 from latecomer.cli.verify_work import REQUESTS_MIN, Counts, tree_of, verdict
 from latecomer.model.applied import Applied, Verdict, plan_id, write_record
 from latecomer.model.errors import LatecomerError, SettingsError
@@ -51,6 +61,7 @@ def verify(
     spark_conf: Conf = None,
 ) -> None:
     """Compare how far requests went since a plan was applied with what it predicted; exit 1 if that differs."""
+    check_first(master)
     wanted = read_plan(read_text(plan, "PLAN"), str(plan))
     applied = read_applied(plan, wanted)
     tree = _tree(wanted, applied, network, token_file, plan)

@@ -1,16 +1,17 @@
-"""Files that a job is to read, looked at before Spark starts: are they there, and are they whole?"""
+"""Files that a job is to read, looked at before Spark starts: are they there, and are they whole?
+
+Libraries are loaded where they are needed, so that a file that is missing is told at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from latecomer.model.errors import SettingsError
-from latecomer.pipeline.output import GLOB
 
+GLOB = "\\[]{}*?"
+"""What Spark would take for a pattern in the name of a file."""
 PARQUET_MAGIC = b"PAR1"
 """What every Parquet file begins and ends with."""
 LOOKED_AT_MOST = 1000
@@ -49,6 +50,9 @@ def nanosecond_columns(file: str) -> frozenset[str]:
     first = next(parquet_files(Path(file)), None) if Path(file).exists() else None
     if first is None:
         return frozenset()
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     fields = pq.read_schema(first)
     return frozenset(one.name for one in fields if pa.types.is_timestamp(one.type) and one.type.unit == "ns")
 
@@ -59,6 +63,9 @@ def _begins_as_parquet(path: Path) -> bool:
 
 
 def _check_whole(file: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         pq.read_metadata(file)
     except (pa.ArrowException, ValueError) as error:

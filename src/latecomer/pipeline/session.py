@@ -21,7 +21,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from latecomer.model.errors import LatecomerError, SettingsError
-from latecomer.pipeline.failure import first_line
+from latecomer.pipeline.failure import first_line, reason
 from latecomer.pipeline.interrupt import Interrupts, interrupts
 from latecomer.pipeline.java import find_java, java_home
 from latecomer.pipeline.reachable import check_reachable
@@ -70,7 +70,7 @@ def session(settings: SparkSettings | None = None) -> Iterator[SparkSession]:
     """A session for as long as the block runs."""
     settings = settings or SparkSettings()
     settings.check()
-    check_reachable(settings.master)
+    check_reachable(settings.master)  # verbs ask this before, notebooks do not
     with interrupts() as told:
         if settings.master.startswith(CONNECT):
             with _connected(settings) as spark:
@@ -149,7 +149,7 @@ def _started(settings: SparkSettings, folder: Path) -> SparkSession:
         spark = builder.getOrCreate()
     except Exception as error:  # whatever Java, Py4J or the cluster say
         raise LatecomerError(
-            f"Spark does not start on {settings.master}: {first_line(error)}; check --master and --memory"
+            f"Spark does not start on {settings.master}: {reason(error)}; check --master and --memory"
         ) from error
     spark.sparkContext.setLogLevel("ERROR")
     return spark

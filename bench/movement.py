@@ -246,9 +246,9 @@ longer as there are contexts, of which the default of two nats leaves a tenth to
   within chance at top 1, two to three in New York, on Brightkite and with aircraft, and thirty with buses: a bus is
   driven on another route tomorrow, so that its own past is worth less than that of all buses.
 - **On Brightkite nothing beats going back to where one came from.** That rule learns nothing, and is right in 67.4 % of
-  the moves where the model is in 65.1 % (top 3: 77.5 and 75.3 %). The model counts places, and has no context that says
-  "back" whatever the place is. On the other sets the rule is four to ten points behind at top 1, and fifty with buses,
-  which do not turn round at every stop.
+  the moves where the model is in 65.1 % (top 3: 77.5 and 75.3 %); at top 1 the difference is within chance. The model
+  counts places, and has no context that says "back" whatever the place is. On the other sets the rule is four to ten
+  points behind at top 1, and fifty with buses, which do not turn round at every stop.
 - **Of the first order that is not so.** With aircraft it is behind the client's own first order at top 1, by some
   tenths of a percent, and ahead at top 3: the weights are learned to make probabilities honest, not to win at top 1.
 - **The place before is worth more than the hour.** For aircraft and buses it is the direction: a bus that came from

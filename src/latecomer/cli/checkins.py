@@ -41,10 +41,7 @@ CELL_LEAST, CELL_MOST = 0.001, 90.0
 def checkins(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Check-ins: text (also .gz), CSV or Parquet.")],
     format: Annotated[
-        str,
-        typer.Option(
-            help="auto, snap, foursquare, foursquare-global, foursquare-short, tweets, csv or parquet.",
-        ),
+        str, typer.Option(help="auto, snap, foursquare, foursquare-global, foursquare-short, tweets, csv or parquet.")
     ] = "auto",
     places: Annotated[
         str | None, typer.Option(metavar="FILE", help="Where places are (place, lat, lon), if FILE does not say.")

@@ -95,30 +95,12 @@ def movement(
         from latecomer.pipeline.log import find_log
         from latecomer.pipeline.movement_files import Columns
         from latecomer.pipeline.movement_job import Order, predict_movement
-    columns = Columns(
-        client=client,
-        time=time,
-        until=until,
-        unit=unit,
-        place=place,
-        lat=lat,
-        lon=lon,
-        cell=cell,
-        format=format,
-        places=places,
-    )
-    wanted = Order(
-        files=tuple(map(str, files or ())),
-        log="" if from_log is None else str(from_log),
-        columns=columns,
-        test_weeks=test_weeks,
-        each=each,
-        band_h=band_hours,
-        order=_order(order),
-        predicted=predict,
-        keep_above=keep_above,
-        max_bad=max_bad,
-    )
+    where = Columns(client=client, time=time, until=until, unit=unit, place=place, lat=lat, lon=lon, cell=cell,
+                    format=format, places=places)  # fmt: skip
+    log = "" if from_log is None else str(from_log)
+    wanted = Order(files=tuple(map(str, files or ())), log=log, columns=where, test_weeks=test_weeks, each=each,
+                   band_h=band_hours, order=_order(order), predicted=predict, keep_above=keep_above,
+                   max_bad=max_bad)  # fmt: skip
     if from_log is not None:
         find_log(from_log)  # a folder without a log is told before Spark starts
     with progress("Spark") as told, opened(master, memory, spark_conf) as spark:

@@ -22,7 +22,18 @@ from latecomer.model.movement import Movement, read_movement
 from latecomer.pipeline.movement_accuracy import Accuracy, Share
 from latecomer.pipeline.movement_figure import draw
 from latecomer.pipeline.movement_files import Columns
-from latecomer.pipeline.movement_job import FIRST, SECOND, STAY, STRICT, Order, Report, Task, predict_movement, pretty
+from latecomer.pipeline.movement_job import (
+    BACK,
+    FIRST,
+    SECOND,
+    STAY,
+    STRICT,
+    Order,
+    Report,
+    Task,
+    predict_movement,
+    pretty,
+)
 from latecomer.pipeline.session import SparkSettings, session
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "movement-accuracy.md"
@@ -111,7 +122,7 @@ def page(reports: dict[str, Report], models: dict[str, bytes]) -> str:
 
 
 def _summary(reports: dict[str, Report]) -> str:
-    names = [*STRICT, FIRST, SECOND]
+    names = [*STRICT, BACK, FIRST, SECOND]
     lines = [f"| | asked | {' | '.join(names)} |", f"|---|{'---:|' * (len(names) + 1)}"]
     for one in SETS:
         task = reports[one.name].tasks[0]
@@ -230,10 +241,14 @@ longer as there are contexts, of which the default of two nats leaves a tenth to
 
 ## What there is to see
 
-- **The model is ahead of every baseline on every set.** Against the best that a client's own past can do (its most
-  frequent places, its first or second order) it gains a point where people are sparse, which for Foursquare US is
+- **The model is ahead of every baseline on every set but one.** Against the best that a client's own past can do (its
+  most frequent places, its first or second order) it gains a point where people are sparse, which for Foursquare US is
   within chance at top 1, two to three in New York, on Brightkite and with aircraft, and thirty with buses: a bus is
   driven on another route tomorrow, so that its own past is worth less than that of all buses.
+- **On Brightkite nothing beats going back to where one came from.** That rule learns nothing, and is right in 67.4 % of
+  the moves where the model is in 65.1 % (top 3: 77.5 and 75.3 %); at top 1 the difference is within chance. The model
+  counts places, and has no context that says "back" whatever the place is. On the other sets the rule is four to ten
+  points behind at top 1, and fifty with buses, which do not turn round at every stop.
 - **Of the first order that is not so.** With aircraft it is behind the client's own first order at top 1, by some
   tenths of a percent, and ahead at top 3: the weights are learned to make probabilities honest, not to win at top 1.
 - **The place before is worth more than the hour.** For aircraft and buses it is the direction: a bus that came from

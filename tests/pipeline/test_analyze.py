@@ -130,7 +130,11 @@ def test_the_tables(logs: Logs) -> None:
     assert read(done, "subscriptions") == [(f"{SHOP}/#", "b1", 1, 1, 0)]
     assert [row[:2] for row in read(done, "brokers")] == [("b1", 29), ("b2", 8)]
     assert read(done, "popularity")[0][:4] == ("city/+", 12, 1.0, 1)
-    assert sum(row[1] for row in read(done, "timeline")) == 37  # type: ignore[misc]
+    periods = read(done, "timeline")
+    assert sum(row[1] for row in periods) == 37  # type: ignore[misc]
+    begins = [int(str(row[0])) for row in periods]
+    assert begins == list(range(begins[0], begins[0] + 41_000_000, 1_000_000))
+    assert any(row[1:] == (0,) * 7 for row in periods), "a second in which nothing happened is there, and is zero"
 
 
 def test_nothing_is_lost(logs: Logs) -> None:

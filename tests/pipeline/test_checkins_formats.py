@@ -56,11 +56,13 @@ def write_all(folder: Path) -> list[Path]:
     columns = {"uid": [7, None], "timestamp": [AT, AT], "lat": [40.5, 1.0], "lng": [-73.5, 1.0], "venue": ["park", "x"]}
     pq.write_table(pa.table(columns), folder / "table.parquet")
     pq.write_table(pa.table({**columns, "timestamp": [1333476009, 0]}), folder / "seconds.parquet")
+    fine = pa.array([1333476009 * 10**9, 0], pa.timestamp("ns"))  # what pandas writes
+    pq.write_table(pa.table({**columns, "timestamp": fine}), folder / "fine.parquet")
     (folder / "places").mkdir()
     (folder / "places" / "places.txt").write_text("park\t40.5\t-73.5\tPark\tUS\nnowhere\t?\t?\n", encoding="utf-8")
     return [
         *(folder / name for name in texts),
-        *(folder / n for n in ("snap.txt.gz", "table.parquet", "seconds.parquet")),
+        *(folder / n for n in ("snap.txt.gz", "table.parquet", "seconds.parquet", "fine.parquet")),
     ]
 
 
@@ -82,6 +84,7 @@ def test_every_format_gives_the_same_check_in(spark: SparkSession, tmp_path: Pat
         ("global.txt", "7\tlost\tTue Apr 03 18:00:09 +0000 2012\t0"): formats.NO_COORDINATES,
         ("quoted.csv", "2012-04-03 18:00:09,7,40.5"): formats.BAD_COUNT,
         ("table.parquet", '{"timestamp":"2012-04-03T18:00:09.000","lat":1.0,"lng":1.0,"venue":"x"}'): formats.BAD_USER,
+        ("fine.parquet", '{"timestamp":0,"lat":1.0,"lng":1.0,"venue":"x"}'): formats.BAD_USER,
         ("seconds.parquet", '{"timestamp":0,"lat":1.0,"lng":1.0,"venue":"x"}'): formats.BAD_USER,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import nullcontext
 from io import StringIO
 from pathlib import Path
@@ -11,11 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from latecomer.cli.apply import applied_file
 from latecomer.cli.main import VERBS, run
 from latecomer.cli.plan_work import Order, make_plan
 from latecomer.cli.replan_work import Asked
 from latecomer.cli.watch_advice import Adviser
 from latecomer.cli.watch_tables import line, shown, view
+from latecomer.model.applied import Applied, plan_id, write_record
 from latecomer.model.demand import Demand
 from latecomer.model.errors import SettingsError
 from latecomer.model.plan import PlanLimits, read_plan, write_plan
@@ -45,7 +48,7 @@ def plan_file(folder: Path) -> Path:
 
 
 def adviser(folder: Path) -> Adviser:
-    return Adviser(plan_file(folder), None, None, Asked(), folder / "proposal.json")
+    return Adviser(plan_file(folder), None, None, Asked(), folder)
 
 
 # -- advice
@@ -55,20 +58,65 @@ def test_a_plan_is_proposed_while_demand_is_elsewhere(tmp_path: Path) -> None:
     asking = adviser(tmp_path)
     same = asking.advise(demand(WEST, 300))
     assert same.proposal is None
+    assert same.sentences[0] == f"The plan in force is {asking.plan_file}."
     assert same.sentences[-1].startswith("Demand is as planned: 0.0 % of the requests are for other topics")
 
     moved = asking.advise(demand(EAST, 300))
-    assert moved.proposal == tmp_path / "proposal.json"
-    assert moved.sentences[0].startswith("Locality has drifted: 100 % of the requests come from elsewhere")
+    assert moved.proposal == tmp_path / "proposal-1.json"
+    assert moved.sentences[1].startswith("Locality has drifted: 100 % of the requests come from elsewhere")
     assert any(sentence.startswith("Recommendation: ") for sentence in moved.sentences)
-    proposed = read_plan(moved.proposal.read_text(), "proposal.json")
+    proposed = read_plan(moved.proposal.read_text(), "proposal-1.json")
     assert proposed.moves
     assert proposed.demand is not None
     assert proposed.demand.rates == EAST
     assert asking.advise(demand(EAST, 300)) is moved  # nothing new, nothing computed
 
-    assert asking.advise(demand(WEST, 301)).proposal is None
-    assert not (tmp_path / "proposal.json").exists()  # what was proposed is no longer
+    text = moved.proposal.read_text()
+    back = asking.advise(demand(WEST, 301))
+    assert back.proposal is None
+    assert back.sentences[-1] == f"{moved.proposal} is no longer advised."
+    again = asking.advise(demand(EAST, 302))
+    assert again.proposal == tmp_path / "proposal-2.json"
+    assert moved.proposal.read_text() == text  # somebody may be applying it
+
+
+def test_a_proposal_that_is_applied_is_the_plan_in_force(tmp_path: Path) -> None:
+    asking = adviser(tmp_path)
+    proposal = asking.advise(demand(EAST, 300)).proposal
+    assert proposal is not None
+    plan = read_plan(proposal.read_text(), "")
+    applied = Applied(plan_id(plan), "net", time.time_ns() // 1000, 0, {}, {})
+    applied_file(proposal).write_text(write_record(applied))
+    told = asking.advise(demand(EAST, 300)).sentences
+    assert told[0] == f"The plan in force is {asking.plan_file}. {proposal} is being applied."
+    ended = msgspec.structs.replace(applied, ended_us=time.time_ns() // 1000)
+    applied_file(proposal).write_text(write_record(ended))
+    after = asking.advise(demand(EAST, 300))
+    assert after.sentences[0].startswith(f"The plan in force is {proposal}, applied 20")
+    assert after.sentences[-1].startswith("Demand is as planned")
+    moved = asking.advise(demand(WEST, 300))
+    assert moved.proposal == tmp_path / "proposal-2.json"  # away from the plan in force, which stays as it is
+    assert read_plan(proposal.read_text(), "") == plan
+
+
+def test_demand_that_moves_once_is_proposed_for_once(tmp_path: Path) -> None:
+    """The filter carries the requests over from west to east in ten steps; a plan is made when they have arrived."""
+    asking = adviser(tmp_path)
+    asking.settle_us = 3 * 60_000_000
+    proposals, waited = [], 0
+    for step in range(16):
+        east = 1 - 0.7**step
+        rates = {
+            topic: {broker: rate * share for row, share in ((WEST, 1 - east), (EAST, east))
+                    for broker, rate in row[topic].items()}
+            for topic in WEST
+        }  # fmt: skip
+        found = asking.advise(demand(rates, 400), step * 60_000_000)
+        waited += any("Demand is still moving" in sentence for sentence in found.sentences)
+        proposals.append(found.proposal)
+    assert waited >= 3
+    assert sorted(tmp_path.glob("proposal-*.json")) == [tmp_path / "proposal-1.json"]
+    assert proposals[-1] == tmp_path / "proposal-1.json"
 
 
 def test_three_requests_from_elsewhere_are_no_reason(tmp_path: Path) -> None:
@@ -93,9 +141,9 @@ def test_what_cannot_be_compared_is_told_and_stops_nothing(tmp_path: Path) -> No
     assert "cannot be compared" in asking.advise(demand(WEST, 300)).sentences[0]
     asking.plan_file.write_text(text)
     stranger = asking.advise(demand({**WEST, "t/1/#": {**WEST["t/1/#"], "new": 1.0}}, 300))
-    assert "Broker 'new' is not in the network of the plan" in stranger.sentences[0]
+    assert "Broker 'new' is not in the network of the plan" in stranger.sentences[1]
     assert "as planned" in stranger.sentences[-1]
-    assert "Nobody has asked" in asking.advise(demand({"t/1/#": {}}, 0)).sentences[0]
+    assert "Nobody has asked" in asking.advise(demand({"t/1/#": {}}, 0)).sentences[-1]
 
 
 def test_a_plan_without_a_demand_is_refused(tmp_path: Path) -> None:
@@ -162,8 +210,8 @@ def test_once_with_a_plan(
     told = capsys.readouterr().out
     assert "batch 0: 2 segments, 480 rows, 480 requests" in told
     assert "of the requests come from elsewhere, where chance alone" in told
-    assert f"The plan is in {state / 'proposal.json'}." in " ".join(told.split())
-    assert read_plan((state / "proposal.json").read_text(), "").demand is not None
+    assert f"The plan is in {state / 'proposal-1.json'}." in " ".join(told.split())
+    assert read_plan((state / "proposal-1.json").read_text(), "").demand is not None
 
 
 @pytest.mark.parametrize(
@@ -175,6 +223,7 @@ def test_once_with_a_plan(
         (["--for", "soon"], "--for: 'soon' is not a duration"),
         (["--network", "net.toml"], "--network: is needed to compare demand with a plan"),
         (["--plan", "nowhere.json"], "'nowhere.json' cannot be read"),
+        (["--settle", "long"], "--settle: 'long' is not a duration"),
         (["--depth", "99"], "--depth: 99 levels"),
         (["--once"], "does not exist, and --once does not wait for it"),
         (["--state", "log/state"], "are one inside the other"),

@@ -75,8 +75,8 @@ def wills_are_published_after_goodbye(patch: Patch) -> None:
     """A DISCONNECT does not delete the will."""
     right = sessions.Sessions._away
 
-    def away(self: sessions.Sessions, session: Any, *, keep_will: bool, ends: bool = False) -> None:
-        right(self, session, keep_will=True, ends=ends)
+    def away(self: sessions.Sessions, session: Any, why: str, *, keep_will: bool, ends: bool = False) -> None:
+        right(self, session, why, keep_will=True, ends=ends)
 
     patch.setattr(sessions.Sessions, "_away", away)
 
@@ -132,8 +132,8 @@ def sent_again_under_another_id(patch: Patch) -> None:
     """After a crash deliveries get new packet ids."""
     right = delivery.Deliveries.recover
 
-    def renumber(self: delivery.Deliveries, session: Any, queue: Any) -> None:
-        right(self, session, {int(number) + 1: parcel for number, parcel in queue.items()})
+    def renumber(self: delivery.Deliveries, session: Any, queue: Any, row: Any) -> None:
+        right(self, session, {int(number) + 1: parcel for number, parcel in queue.items()}, row)
 
     patch.setattr(delivery.Deliveries, "recover", renumber)
 

@@ -14,10 +14,10 @@ import pytest
 import typer.main
 from rich.console import Console
 
-from latecomer.cli.analyze_tables import rate
 from latecomer.cli.help import EXAMPLES, PANELS
 from latecomer.cli.main import VERBS, application, run
 from latecomer.cli.plan_tables import remark
+from latecomer.pipeline.numbers import rate
 
 Capture = pytest.CaptureFixture[str]
 NAMES = [name for name, _ in VERBS]

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from latecomer.cli.as_json import print_json
 from latecomer.cli.doors import NETWORK_FILE
 from latecomer.cli.log_options import ClassesFile, Depth, Since, Until, classes_of, window_of
 from latecomer.cli.plan_files import read_network_words
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, spark_libraries
+from latecomer.cli.spark_options import (
+    MASTER,
+    MEMORY,
+    Conf,
+    Master,
+    Memory,
+    check_first,
+    opened,
+    progress,
+    spark_libraries,
+)
 from latecomer.model.errors import SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.sim.durations import read_duration
@@ -50,9 +57,11 @@ def analyze(
     conf: Conf = None,
 ) -> None:
     """Turn a network's event log into tables and a report: demand, popularity, distances, churn, movement."""
+    check_first(master)
     with spark_libraries():
         from latecomer.pipeline.job import Wish
         from latecomer.pipeline.job import analyze as work
+        from latecomer.pipeline.log import find_log, segment_names
     wish = Wish(
         classes_of(classes, depth),
         window_of(since, until),
@@ -61,10 +70,10 @@ def analyze(
         max_bad=max_bad,
     )
     wish.check()
-    with progress() as tell:
-        tell("starting Spark")
-        with opened(master, memory, conf) as spark:
-            done = work(spark, log, out, wish, tell=tell)
+    if not any(segment_names(log)) and not out.exists():
+        find_log(log)  # says that there is no log, before Spark starts
+    with progress("starting Spark") as tell, opened(master, memory, conf) as spark:
+        done = work(spark, log, out, wish, tell=tell)
     if json:
         print_json(done)
         return
@@ -96,16 +105,3 @@ def _brokers(words: str | None, token_file: Path | None) -> tuple[BrokerId, ...]
     # Who the brokers are is written down: the network need not run.
     file = Path(words, NETWORK_FILE)
     return tuple(sorted(node.id for node in read_network_words(str(file) if file.is_file() else words).nodes))
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """What is being computed, on a terminal; nothing anywhere else."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description:<16}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-        yield lambda what: bar.update(task, description=what)

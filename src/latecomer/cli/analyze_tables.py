@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from latecomer.model.when import format_when
+from latecomer.pipeline.numbers import rate, span
 from latecomer.sim.transcript import plain
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def print_analysis(console: Console, done: Analysis, out: Path) -> None:
 
 
 def _rows(found: Summary) -> Iterator[tuple[str, str]]:
-    yield "from", f"{format_when(found.since_us)} to {format_when(found.until_us)}"
+    yield "from", span(found.since_us, found.until_us)
     yield "records", f"{found.rows:,} in segments: {found.segments:,}, by brokers: {found.brokers:,}"
     yield (
         "requests",
@@ -53,7 +53,7 @@ def _rows(found: Summary) -> Iterator[tuple[str, str]]:
         error = "" if found.hops_error is None else f" ± {found.hops_error:.4f}"
         yield "distance", f"{found.hops_mean:.4f}{error} hops ({found.served:,} served, {found.unserved:,} not)"
     changes = f"{found.subscribed:,} began, {found.unsubscribed:,} ended"
-    yield "subscriptions", f"{changes} ({rate(found.churn_per_hour)} changes/h)"
+    yield "subscriptions", f"{changes} ({rate(found.churn_per_hour)} of these changes/h)"
     yield "movement", f"{found.moves:,} moves in {found.visits:,} visits"
 
 
@@ -72,11 +72,6 @@ def _remarks(done: Analysis) -> Iterator[str]:
         yield f"{found.unclassified:,} requests were for topics of no class"
     if found.overlapping:
         yield f"the classes {found.overlapping[0]} and {found.overlapping[1]} share topics, which count in both"
-
-
-def rate(value: float) -> str:
-    """Four digits, never as 7.656e+04."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" if value >= 0.001 or not value else f"{value:.6f}"
 
 
 def _fit(found: Fit | None) -> str:

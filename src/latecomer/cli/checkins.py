@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from latecomer.cli.plan import check_picture
 from latecomer.cli.plan_files import write_text
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, spark_libraries
+from latecomer.cli.spark_options import (
+    MASTER,
+    MEMORY,
+    Conf,
+    Master,
+    Memory,
+    check_first,
+    opened,
+    progress,
+    spark_libraries,
+)
 from latecomer.model.errors import SettingsError
 from latecomer.model.when import parse_when
 
@@ -34,10 +41,7 @@ CELL_LEAST, CELL_MOST = 0.001, 90.0
 def checkins(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Check-ins: text (also .gz), CSV or Parquet.")],
     format: Annotated[
-        str,
-        typer.Option(
-            help="auto, snap, foursquare, foursquare-global, foursquare-short, tweets, csv or parquet.",
-        ),
+        str, typer.Option(help="auto, snap, foursquare, foursquare-global, foursquare-short, tweets, csv or parquet.")
     ] = "auto",
     places: Annotated[
         str | None, typer.Option(metavar="FILE", help="Where places are (place, lat, lon), if FILE does not say.")
@@ -69,6 +73,7 @@ def checkins(
     """Turn check-ins into cells, visits, linger times, repeats, subscriptions and movement, and count them."""
     check_picture(plot)
     _check(follow, max_bad)
+    check_first(master, [*files, *(file for file in (places, friends) if file is not None)])
     with spark_libraries():
         from latecomer.pipeline.checkins_job import Order, analyse_checkins, pretty
     order = Order(
@@ -141,16 +146,3 @@ def _check(follow: int, max_bad: float) -> None:
         raise SettingsError("--follow", f"{follow} is not from 1 to 1000")
     if not 0 <= max_bad <= 1:
         raise SettingsError("--max-bad", f"{max_bad:g} is not a share from 0 to 1")
-
-
-@contextmanager
-def progress(first: str) -> Iterator[Callable[[str], None]]:
-    """What is being computed, on a terminal; nothing anywhere else."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description:<16}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(first, total=None)
-        yield lambda what: bar.update(task, description=what)

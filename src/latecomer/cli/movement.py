@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
-from latecomer.cli.checkins import CELL_LEAST, CELL_MOST, progress
+from latecomer.cli.checkins import CELL_LEAST, CELL_MOST
 from latecomer.cli.plan import check_picture
 from latecomer.cli.plan_files import whole_file
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, spark_libraries
+from latecomer.cli.spark_options import (
+    MASTER,
+    MEMORY,
+    Conf,
+    Master,
+    Memory,
+    check_first,
+    opened,
+    progress,
+    spark_libraries,
+)
 from latecomer.model.errors import SettingsError
 from latecomer.model.movement import DAY_H
 
@@ -33,20 +43,27 @@ def _column(help: str) -> typer.models.OptionInfo:
 
 def movement(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE...", help="Who was where and when, as Parquet or CSV.")
+        list[Path] | None,
+        typer.Argument(metavar="FILE...", help="Who was where and when: what 'latecomer checkins' reads."),
     ] = None,
     from_log: Annotated[
         Path | None, typer.Option(metavar="LOGDIR", help="Instead: the clients and brokers of an event log.")
     ] = None,
-    client: Annotated[str, _column("Who.")] = "user",
-    time: Annotated[str, _column("When, UTC.")] = "time",
+    client: Annotated[str, _column("Who; else user, user_id, uid …")] = "",
+    time: Annotated[str, _column("When, UTC; else time, timestamp, datetime …")] = "",
     until: Annotated[str, _column("When it was last seen there; if FILE says so.")] = "",
     unit: Annotated[
         Literal["auto", "us", "ms", "s", "min"], typer.Option(help="Of times that are numbers.", rich_help_panel=NAMED)
     ] = "auto",
     place: Annotated[str, _column("Where; else the cell of --lat and --lon.")] = "",
-    lat: Annotated[str, _column("Degrees north.")] = "lat",
-    lon: Annotated[str, _column("Degrees east.")] = "lon",
+    lat: Annotated[str, _column("Degrees north; else lat, latitude.")] = "",
+    lon: Annotated[str, _column("Degrees east; else lon, lng, longitude.")] = "",
+    format: Annotated[
+        str, typer.Option(help="As of 'latecomer checkins': auto, snap, foursquare, csv, parquet …")
+    ] = "auto",
+    places: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Where places are (place, lat, lon), if FILE does not say.")
+    ] = None,
     cell: Annotated[float, typer.Option(metavar="DEGREES", help="Size of a cell.")] = 1.0,
     test_weeks: Annotated[float, typer.Option(metavar="WEEKS", help="The last weeks are for the test.")] = 4.0,
     each: Annotated[
@@ -60,7 +77,7 @@ def movement(
     keep_above: Annotated[
         float, typer.Option(metavar="NATS", help="What a context must gain to be in the model.")
     ] = 2.0,
-    max_bad: Annotated[float, typer.Option(metavar="SHARE", help="Stop if more rows than these are bad.")] = 0.05,
+    max_bad: Annotated[float, typer.Option(metavar="SHARE", help="Stop if more rows than these are bad.")] = 0.1,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the tables there.")] = None,
     model: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model that brokers load.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="PICTURE", help="Draw it: .svg, .png or .pdf.")] = None,
@@ -73,22 +90,19 @@ def movement(
     check_picture(plot)
     _check(files, from_log, cell, test_weeks, band_hours, order)
     _check_shares(keep_above, max_bad)
+    check_first(master, [*(files or ()), *([] if places is None else [places])])
     with spark_libraries():
+        from latecomer.pipeline.log import find_log
         from latecomer.pipeline.movement_files import Columns
         from latecomer.pipeline.movement_job import Order, predict_movement
-    columns = Columns(client=client, time=time, until=until, unit=unit, place=place, lat=lat, lon=lon, cell=cell)
-    wanted = Order(
-        files=tuple(map(str, files or ())),
-        log="" if from_log is None else str(from_log),
-        columns=columns,
-        test_weeks=test_weeks,
-        each=each,
-        band_h=band_hours,
-        order=_order(order),
-        predicted=predict,
-        keep_above=keep_above,
-        max_bad=max_bad,
-    )
+    where = Columns(client=client, time=time, until=until, unit=unit, place=place, lat=lat, lon=lon, cell=cell,
+                    format=format, places=places)  # fmt: skip
+    log = "" if from_log is None else str(from_log)
+    wanted = Order(files=tuple(map(str, files or ())), log=log, columns=where, test_weeks=test_weeks, each=each,
+                   band_h=band_hours, order=_order(order), predicted=predict, keep_above=keep_above,
+                   max_bad=max_bad)  # fmt: skip
+    if from_log is not None:
+        find_log(from_log)  # a folder without a log is told before Spark starts
     with progress("Spark") as told, opened(master, memory, spark_conf) as spark:
         found = predict_movement(spark, wanted, out, told)
     _deliver(found, model, plot, json)

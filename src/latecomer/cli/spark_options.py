@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from latecomer.cli.extras import needed
 from latecomer.model.errors import LatecomerError, SettingsError
@@ -45,16 +49,47 @@ def opened(master: str = MASTER, memory: str = MEMORY, conf: Sequence[str] | Non
     """A Spark session; what goes wrong in it is told in a sentence."""
     told = dict(_pair(text) for text in conf or ())
     with spark_libraries():
-        from pyspark.errors import PySparkException
-
-        from latecomer.pipeline.session import SparkSettings, first_line, session
-    try:
-        with session(SparkSettings(master, memory, told)) as spark:
+        from latecomer.pipeline.failure import FAILURES, reason
+        from latecomer.pipeline.session import SparkSettings, session
+    with session(SparkSettings(master, memory, told)) as spark:
+        try:
             yield spark
-    except PySparkException as error:
-        if os.environ.get("LATECOMER_TRACEBACK"):
-            raise
-        raise LatecomerError(f"Spark failed: {first_line(error)} (LATECOMER_TRACEBACK=1 shows all of it)") from error
+        except FAILURES as error:
+            why = reason(error)  # asked now: the Java process that knows it ends with the session
+            if os.environ.get("LATECOMER_TRACEBACK"):
+                traceback.print_exc()
+            raise LatecomerError(f"Spark failed: {why} (LATECOMER_TRACEBACK=1 shows all of it)") from None
+
+
+@contextmanager
+def progress(first: str, *, lines: bool = False) -> Iterator[Callable[[str], None]]:
+    """What is being computed: a clock on a terminal; anywhere else nothing, or `lines`."""
+    console = Console(stderr=True, highlight=False, markup=False)
+    if not console.is_terminal:
+
+        def line(what: str) -> None:
+            if lines:
+                console.print(f"{what} …", soft_wrap=True)
+
+        line(first)
+        yield line
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description:<16}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(first, total=None)
+        yield lambda what: bar.update(task, description=what)
+
+
+def check_first(master: str, files: Sequence[str | Path] = ()) -> None:
+    """What can be known before libraries are loaded and Spark starts: is the cluster there, and are the files?
+
+    With Spark Connect files are read on another machine, so that nothing can be said about them here.
+    """
+    from latecomer.pipeline.inputs import check_inputs
+    from latecomer.pipeline.reachable import check_reachable
+
+    check_inputs(files, here=not master.startswith("sc://"))
+    check_reachable(master)
 
 
 def spark_libraries() -> AbstractContextManager[None]:

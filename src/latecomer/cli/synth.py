@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from latecomer.cli.checkins import progress
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, spark_libraries
+from latecomer.cli.spark_options import (
+    MASTER,
+    MEMORY,
+    Conf,
+    Master,
+    Memory,
+    check_first,
+    opened,
+    progress,
+    spark_libraries,
+)
 from latecomer.model.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -40,6 +49,7 @@ def synth(
     spark_conf: Conf = None,
 ) -> None:
     """Make up check-ins that are like real ones, as many as are wanted."""
+    check_first(master)
     with spark_libraries():
         from latecomer.pipeline.checkins_job import pretty
         from latecomer.pipeline.synth_job import orders_of, synthesize

@@ -14,7 +14,17 @@ from latecomer.cli.apply import PlanFile, TokenFile, applied_file, measured_file
 from latecomer.cli.live_network import read_live
 from latecomer.cli.log_options import Since, Until, window_of
 from latecomer.cli.plan_files import read_plan_file, write_text
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, spark_libraries
+from latecomer.cli.spark_options import (
+    MASTER,
+    MEMORY,
+    Conf,
+    Master,
+    Memory,
+    check_first,
+    opened,
+    progress,
+    spark_libraries,
+)
 from latecomer.cli.verify_work import REQUESTS_MIN, Counts, tree_of, verdict
 from latecomer.model.applied import Applied, Verdict, plan_id, write_record
 from latecomer.model.errors import LatecomerError, SettingsError
@@ -52,6 +62,7 @@ def verify(
     spark_conf: Conf = None,
 ) -> None:
     """Check whether an applied plan shortened distances as predicted (exit 1 if not)."""
+    check_first(master)
     wanted = read_plan_file(plan, "PLAN")
     applied = read_applied(plan, wanted)
     tree = _tree(wanted, applied, network, token_file, plan)
@@ -59,10 +70,11 @@ def verify(
         from latecomer.pipeline.log import find_log
     window = _window(applied, since, until, plan)
     found = find_log(log)
-    with opened(master, memory, spark_conf) as spark:
+    with progress("starting Spark", lines=True) as tell, opened(master, memory, spark_conf) as spark:
         from latecomer.pipeline.classes import named
         from latecomer.pipeline.job import measure
 
+        tell(f"reading {len(found.segments):,} segments")
         measured = measure(spark, found, named(list(wanted.replicas)), window)
     counts, unserved = _counts(measured)
     ended = measured.window

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,10 +22,10 @@ from latecomer.runtime.amounts import duration_us, size_bytes
 if TYPE_CHECKING:
     from latecomer.cli.watch_advice import Adviser
     from latecomer.pipeline.classes import Classes
-    from latecomer.pipeline.watch_job import Wish
+    from latecomer.pipeline.watch_job import Glance, Wish
 
 MEMORY = "2g"
-PROPOSAL = "proposal.json"
+SETTLE_PERIODS = 3
 SECOND_US = 1_000_000
 
 
@@ -51,6 +51,10 @@ def watch(
     response: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Mean size of a response; else a whole topic.")
     ] = None,
+    settle: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Propose a plan when demand has kept still for so long; else three periods."),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Count what is there, and end.")] = False,
     seconds: Annotated[str | None, typer.Option("--for", metavar="TIME", help="End after this time.")] = None,
     every: Annotated[str, typer.Option(metavar="TIME", help="Look for new segments this often.")] = "2s",
@@ -63,10 +67,13 @@ def watch(
     if plan is None and (network is not None or token_file is not None):
         raise SettingsError("--network", "is needed to compare demand with a plan; name that with --plan")
     ended = _end(seconds)
-    adviser = None if plan is None else _adviser(plan, network, token_file, horizon, response, state / PROPOSAL)
+    period_s = _period(period)
+    settle_us = SETTLE_PERIODS * period_s * SECOND_US if settle is None else _time("--settle", settle, zero=True)
+    adviser = None
+    if plan is not None:
+        adviser = _adviser(plan, network, token_file, horizon, response, state, 0 if once else settle_us)
     with spark_libraries():
         from latecomer.pipeline.watch_job import Wish
-    period_s = _period(period)
     wish = Wish(
         folder=log.resolve(),
         classes=_classes(classes, depth, adviser),
@@ -106,28 +113,48 @@ def _watch(
         show.tell("starting Spark")
         found = None
         with opened(*spark) as session:
-            for found in watch(session, state, wish, once=once, ended=ended):
+            # With --once demand is looked at when all is counted: what lies between is no demand that anybody has.
+            for found, last in _with_last(watch(session, state, wish, once=once, ended=ended), wait=once):
                 advice = None
-                if adviser is not None and found.demand is not None:
-                    advice = adviser.advise(found.demand)
+                if adviser is not None and found.demand is not None and found.span is not None and (last or not once):
+                    advice = adviser.advise(found.demand, found.span.until_us)
                 show.glance(found, advice)
     if found is not None and found.demand is None:
         told = "no whole period of the log is over" if found.total.rows else "there was nothing in the log"
         show.tell(f"{told}, so no demand was written; a shorter --period, or more of a log, helps")
 
 
+def _with_last(found: Iterator[Glance], *, wait: bool) -> Iterator[tuple[Glance, bool]]:
+    """With whether it is the last one; to know that one must `wait` for the next."""
+    before: Glance | None = None
+    for each in found:
+        if not wait:
+            yield each, False
+        elif before is not None:
+            yield before, False
+        before = each
+    if wait and before is not None:
+        yield before, True
+
+
 # -- options
 
 
 def _adviser(
-    plan: Path, network: str | None, token_file: Path | None, horizon: str, response: str | None, out: Path
+    plan: Path,
+    network: str | None,
+    token_file: Path | None,
+    horizon: str,
+    response: str | None,
+    folder: Path,
+    settle_us: int,
 ) -> Adviser:
     horizon_s = _time("--horizon", horizon) / SECOND_US
     response_bytes = 0 if response is None else _size("--response", response)
     with libraries():
         from latecomer.cli.replan_work import Asked
         from latecomer.cli.watch_advice import Adviser
-    found = Adviser(plan, network, token_file, Asked("any", None, horizon_s, response_bytes), out)
+    found = Adviser(plan, network, token_file, Asked("any", None, horizon_s, response_bytes), folder, settle_us)
     found.plan()  # what is wrong with it is told at once
     return found
 

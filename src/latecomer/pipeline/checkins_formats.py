@@ -5,35 +5,35 @@ Text is read line by line, so that a bad line can be shown as it was; compressed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import NumericType, StringType, TimestampNTZType, TimestampType
 
 from latecomer.model.errors import SettingsError
 from latecomer.pipeline.checkins_layouts import (
     AUTO,
     FORMATS,
     FRIEND_HEADINGS,
-    ISO,
     LAT,
     LON,
-    LONG_HAND,
-    MILLISECONDS,
     PARQUET,
     PLACE,
-    SECONDS,
     TIME,
+    UNTIL,
     USER,
     Layout,
+    chosen_columns,
     find_layout,
     name_columns,
 )
+from latecomer.pipeline.checkins_times import Unit, instant, time_of
+from latecomer.pipeline.inputs import nanosecond_columns
 from latecomer.pipeline.output import escaped
 from latecomer.pipeline.schemas_checkins import FRIENDS, ROWS
 
@@ -50,23 +50,44 @@ BAD_COORDINATES = "coordinates cannot be read"
 NO_COORDINATES = "place without coordinates"
 FAR_COORDINATES = "coordinates out of range"
 ZERO_COORDINATES = "coordinates 0, 0"
+EARLY_END = "an end before its beginning"
+NO_PLACE = "no place"
 BAD_FRIENDS = "not two users"
+__all__ = ["Wanted", "instant", "open_friends", "open_places", "open_rows", "read_rows"]
 
 Found = TypeVar("Found")
 _corrupt = "corrupt"
-_months = "JanFebMarAprMayJunJulAugSepOctNovDec"
 _blank = " \t\r\ufeff"
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """How files are to be read, as far as somebody said so."""
+
+    format: str = AUTO
+    names: Mapping[str, str] = {}
+    """Columns by name: USER, TIME, UNTIL, LAT, LON or PLACE → its name in the file."""
+    unit: Unit = "auto"
+    """Of times that are numbers."""
+    located: bool = True
+    """A row needs coordinates; else the name of a place."""
+    places: str | None = None
+    """Where places are, for files that do not say."""
 
 
 def open_rows(
     spark: SparkSession, files: Sequence[str], *, format: str = AUTO, places: str | None = None, now_us: int
 ) -> DataFrame:
     """All rows of all files, as ROWS. A time more than a day after `now_us` is a wrong clock."""
-    if format not in FORMATS:
-        raise SettingsError("--format", f"there is no {format!r}; choose from {', '.join(FORMATS)}")
-    known = None if places is None else open_places(spark, places)
-    found = [_judged(_opened(spark, file, format, known), now_us) for file in files]
-    return reduce(DataFrame.unionByName, found).select(*ROWS.fieldNames())
+    return read_rows(spark, files, Wanted(format=format, places=places), now_us).select(*ROWS.fieldNames())
+
+
+def read_rows(spark: SparkSession, files: Sequence[str], wanted: Wanted, now_us: int) -> DataFrame:
+    """The same with `until`: when somebody was last seen there, null where the file does not say."""
+    if wanted.format not in FORMATS:
+        raise SettingsError("--format", f"there is no {wanted.format!r}; choose from {', '.join(FORMATS)}")
+    known = None if wanted.places is None else open_places(spark, wanted.places)
+    found = [_judged(_opened(spark, file, wanted, known), wanted, now_us) for file in files]
+    return reduce(DataFrame.unionByName, found).select(*ROWS.fieldNames(), UNTIL)
 
 
 def open_friends(spark: SparkSession, file: str) -> DataFrame:
@@ -116,13 +137,20 @@ def open_places(spark: SparkSession, file: str) -> DataFrame:
     return least.select(PLACE, F.col("where.lat").alias(LAT), F.col("where.lon").alias(LON))
 
 
-def _opened(spark: SparkSession, file: str, format: str, places: DataFrame | None) -> DataFrame:
+def _opened(spark: SparkSession, file: str, wanted: Wanted, places: DataFrame | None) -> DataFrame:
     """The rows of a file with what was found in them; `shape` is none where the columns can be trusted."""
-    head = PARQUET_HEAD if format == PARQUET else _head(spark, file)
-    if format in (AUTO, PARQUET) and _is_parquet(head):
-        frame = _parquet(spark, file)
+    head = PARQUET_HEAD if wanted.format == PARQUET else _head(spark, file)
+    if wanted.format in (AUTO, PARQUET) and _is_parquet(head):
+        frame = _parquet(spark, file, wanted)
     else:
-        frame = _text(spark, file, find_layout(head, format, file))
+        frame = _text(spark, file, find_layout(head, wanted.format, file, wanted.names), wanted)
+    for what, kind in (
+        (PLACE, "string"),
+        (UNTIL, "timestamp"),
+        *(() if wanted.located else ((LAT, "double"), (LON, "double"))),
+    ):
+        if what not in frame.columns:
+            frame = frame.withColumn(what, F.lit(None).cast(kind))
     if LAT in frame.columns and LON in frame.columns:
         return frame.withColumn("missing", F.lit(BAD_COORDINATES))
     if places is None:
@@ -131,7 +159,7 @@ def _opened(spark: SparkSession, file: str, format: str, places: DataFrame | Non
     return frame.drop(LAT, LON).join(places, PLACE, "left").withColumn("missing", F.lit(NO_COORDINATES))
 
 
-def _text(spark: SparkSession, file: str, layout: Layout) -> DataFrame:
+def _text(spark: SparkSession, file: str, layout: Layout, wanted: Wanted) -> DataFrame:
     lines = _lines(spark, file)
     if layout.heading:
         rule = r"^[-+]+$|^\(\d+ rows\)$"  # what database clients draw around a table
@@ -148,69 +176,58 @@ def _text(spark: SparkSession, file: str, layout: Layout) -> DataFrame:
         words = [F.get("words", F.lit(at)) for at in range(len(layout.columns))]
     found = {what: F.btrim(word, F.lit(_blank)) for what, word in zip(layout.columns, words, strict=True) if what}
     shape = F.when(~whole, F.lit(BAD_COUNT)).alias("shape")
-    columns = [_as(what, word).alias(what) for what, word in found.items()]
-    frame = lines.select("file", "row", shape, *columns)
-    return frame if PLACE in found else frame.withColumn(PLACE, F.lit(None).cast("string"))
+    columns = [_as(what, word, wanted).alias(what) for what, word in found.items()]
+    return lines.select("file", "row", shape, *columns)
 
 
-def _parquet(spark: SparkSession, file: str) -> DataFrame:
+def _parquet(spark: SparkSession, file: str, wanted: Wanted) -> DataFrame:
     frame = _analysed(lambda: spark.read.parquet(_path(file)), file)
-    columns = name_columns(frame.columns)
+    if wanted.names:
+        columns: tuple[str, ...] | None = chosen_columns(frame.columns, wanted.names, file)
+    else:
+        columns = name_columns(frame.columns)
     if columns is None:
         told = f"its columns are {', '.join(frame.columns)[:200]}; needed are user, time, lat, lon and, if known, place"
         raise SettingsError("", told, source=file)
+    fine = nanosecond_columns(file)
     found = []
     for what, name in zip(columns, frame.columns, strict=True):
         if what:
-            found.append(_as(what, F.col(f"`{name}`"), frame.schema[name].dataType).alias(what))
-    if PLACE not in columns:
-        found.append(F.lit(None).cast("string").alias(PLACE))
+            kind, value = frame.schema[name].dataType, F.col(_quoted(name))
+            found.append(_as(what, value, wanted, kind, nanoseconds=name in fine).alias(what))
     shape = F.lit(None).cast("string").alias("shape")
     return frame.select(_file(), F.to_json(F.struct("*")).alias("row"), shape, *found)
 
 
-def _as(what: str, value: Column, kind: object = None) -> Column:
+def _as(what: str, value: Column, wanted: Wanted, kind: object = None, *, nanoseconds: bool = False) -> Column:
     """A column of a file as the type that ROWS has for it."""
     if what in (LAT, LON):
         return value.try_cast("double")
-    if what != TIME:
-        return value.cast("string")
-    if isinstance(kind, TimestampType | TimestampNTZType):
-        return value.cast("timestamp")
-    if isinstance(kind, NumericType):
-        return F.timestamp_micros((value.cast("decimal(38,6)") * 1_000_000).cast("long"))
-    return instant(value if isinstance(kind, StringType) or kind is None else value.cast("string"))
+    if what in (TIME, UNTIL):
+        return time_of(value, kind, unit=wanted.unit, nanoseconds=nanoseconds)
+    return value.cast("string")
 
 
-def instant(text: Column) -> Column:
-    """A time that is written in one of the ways that are known; none for any other. Without a zone it is UTC."""
-    month = F.lpad(((F.instr(F.lit(_months), F.regexp_extract(text, LONG_HAND, 1)) + 2) / 3).cast("int").cast("string"),
-                   2, "0")  # fmt: skip
-    part = [F.regexp_extract(text, LONG_HAND, at) for at in range(6)]
-    assembled = F.concat(part[5], F.lit("-"), month, F.lit("-"), part[2], F.lit("T"), part[3], part[4])
-    micros = (text.try_cast("decimal(20,6)") * 1_000_000).cast("long")
-    return (
-        F.when(text.rlike(ISO), text.try_cast("timestamp"))
-        .when(text.rlike(LONG_HAND), assembled.try_cast("timestamp"))
-        .when(text.rlike(SECONDS), F.timestamp_micros(micros))
-        .when(text.rlike(MILLISECONDS), F.timestamp_millis(text.try_cast("long")))
-    )
-
-
-def _judged(frame: DataFrame, now_us: int) -> DataFrame:
+def _judged(frame: DataFrame, wanted: Wanted, now_us: int) -> DataFrame:
     """With `problem`: the first thing that is wrong with a row."""
     seconds = F.col(TIME).cast("double")
     lat, lon = F.col(LAT), F.col(LON)
-    unknown = lat.isNull() | lon.isNull() | F.isnan(lat) | F.isnan(lon)
     problem = (
         F.when(F.col("shape").isNotNull(), F.col("shape"))
-        .when(F.col(USER).isNull() | (F.col(USER) == ""), BAD_USER)
+        .when(F.coalesce(F.col(USER), F.lit("")) == "", BAD_USER)
         .when(F.col(TIME).isNull(), BAD_TIME)
         .when((seconds < 0) | (seconds > now_us / 1_000_000 + DAY_S), FAR_TIME)
-        .when(unknown, F.col("missing"))
-        .when((F.abs(lat) > 90) | (F.abs(lon) > 180), FAR_COORDINATES)
-        .when((lat == 0) & (lon == 0), ZERO_COORDINATES)
+        .when(F.col(UNTIL) < F.col(TIME), EARLY_END)
     )
+    if wanted.located:
+        unknown = lat.isNull() | lon.isNull() | F.isnan(lat) | F.isnan(lon)
+        problem = (
+            problem.when(unknown, F.col("missing"))
+            .when((F.abs(lat) > 90) | (F.abs(lon) > 180), FAR_COORDINATES)
+            .when((lat == 0) & (lon == 0), ZERO_COORDINATES)
+        )
+    else:
+        problem = problem.when(F.coalesce(F.col(PLACE), F.lit("")) == "", NO_PLACE)
     return frame.withColumn("problem", problem).drop("shape", "missing")
 
 
@@ -257,3 +274,7 @@ def _file() -> Column:
 def _literally(separator: str) -> str:
     """As a regular expression."""
     return f"[{separator}]"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from latecomer.model.errors import SettingsError
+from latecomer.model.toml_text import choose
 
-USER, TIME, LAT, LON, PLACE, OTHER = "user", "time", "lat", "lon", "place", ""
+USER, TIME, UNTIL, LAT, LON, PLACE, OTHER = "user", "time", "until", "lat", "lon", "place", ""
 HEADINGS = {
     USER: ("user", "user_id", "userid", "uid", "user id"),
     TIME: ("time", "timestamp", "datetime", "utc_time", "utctimestamp", "utc time", "created_at", "checkin_time",
@@ -36,7 +37,7 @@ HEADINGS = {
 FRIEND_HEADINGS = (("user", "user_a", "user_id", "source", "from", "userid1", "u"),
                    ("friend", "user_b", "friend_id", "target", "to", "userid2", "v"))  # fmt: skip
 SEPARATORS = ("\t", "|", ";", ",")
-ISO = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?( ?(Z|UTC|[+-]\d{2}:?\d{2}))?$"
+ISO = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?( ?(Z|UTC|[+-]\d{2}:?\d{2}))?)?$"
 LONG_HAND = r"^\w{3} (\w{3}) (\d{2}) (\d{2}:\d{2}:\d{2}) ([+-]\d{4}) (\d{4})$"
 SECONDS = r"^\d{9,10}(\.\d{1,9})?$"
 MILLISECONDS = r"^\d{12,13}$"
@@ -87,11 +88,18 @@ def split(line: str, separator: str, *, quoted: bool) -> list[str]:
     return next(csv.reader([line], delimiter=separator)) if quoted else line.split(separator)
 
 
-def find_layout(lines: Sequence[str], format: str, source: str) -> Layout:
-    """The layout of a file from its first lines, or a SettingsError that says what was looked for."""
+def find_layout(lines: Sequence[str], format: str, source: str, names: Mapping[str, str] | None = None) -> Layout:
+    """The layout of a file from its first lines, or a SettingsError that says what was looked for.
+
+    `names` are columns that somebody named: what → its name in the heading.
+    """
     lines = [line.lstrip("\ufeff") for line in lines if line.strip()]
     if not lines:
         raise SettingsError("", "it is empty: there is no check-in in it", source=source)
+    if names:
+        separator = max(SEPARATORS, key=lambda one: len(split(lines[0], one, quoted=True)))
+        heading = [name.strip() for name in split(lines[0], separator, quoted=True)]
+        return Layout(CSV, separator, chosen_columns(heading, names, source), lines[0])
     if format not in (AUTO, CSV):
         fitting = [layout for layout in KNOWN if layout.name == format]
     else:
@@ -129,3 +137,29 @@ def name_columns(names: Sequence[str]) -> tuple[str, ...] | None:
             columns[at] = what
     where = (LAT in columns and LON in columns) or PLACE in columns
     return tuple(columns) if USER in columns and TIME in columns and where else None
+
+
+OPTIONS = {USER: "--client", TIME: "--time", UNTIL: "--until", LAT: "--lat", LON: "--lon", PLACE: "--place"}
+
+
+def chosen_columns(found: Sequence[str], names: Mapping[str, str], source: str) -> tuple[str, ...]:
+    """What each column of a file is, of which some were named by the user; the others go by the usual names."""
+    columns = [OTHER] * len(found)
+    for what, name in names.items():
+        if name not in found:
+            raise SettingsError(OPTIONS[what], f"{source} has no column {name[:60]!r}; {choose(name, found)}")
+        columns[list(found).index(name)] = what
+    lower = [name.lower() for name in found]
+    for what, known in HEADINGS.items():
+        at = next((lower.index(name) for name in known if name in lower and not columns[lower.index(name)]), None)
+        if what not in names and at is not None:
+            columns[at] = what
+    if PLACE in columns:
+        needed: tuple[str, ...] = (USER, TIME)
+    else:
+        needed = (USER, TIME, LAT, LON)
+    for what in needed:
+        if what not in columns:
+            told = f"{source} has no column {HEADINGS[what][0]!r}; {choose(what, found)}"
+            raise SettingsError(OPTIONS[what], told)
+    return tuple(columns)

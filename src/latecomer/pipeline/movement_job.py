@@ -51,12 +51,16 @@ TUNE_MOST = 4
 """The tuning part is as long as the test, but at most one part in so many of what lies before it."""
 KEEP_ABOVE = (0.0, 0.5, 2.0, 8.0)
 """Nats that a context must gain to be kept: what is tried beside what is wanted."""
+MAX_BAD = 0.1
+"""As `latecomer checkins` has it, which reads the same files."""
 STAY = "stay"
+BACK = "back to where it came from"
+OWN = "most frequent of the client"
 QUARANTINE = "quarantine"
 FIRST, SECOND = "first order with hours", "second order with hours"
 STRICT: dict[str, tuple[int, ...]] = {
     "most frequent of all": (7,),
-    "most frequent of the client": (3, 7),
+    OWN: (3, 7),
     "first order of the client": (2, 3, 7),
     "second order of the client": (0, 2, 3, 7),
 }
@@ -85,7 +89,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What the exported model predicts."""
     keep_above: float = 2.0
     """Nats that a context must gain to be exported."""
-    max_bad: float = 0.05
+    max_bad: float = MAX_BAD
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,7 +210,7 @@ def _visits(
         visits, rows, unusable = read_log(spark, Path(order.log), now)
         check_bad(unusable, rows, order.max_bad, "rows", "'latecomer analyze' says why")
         return visits, rows, {"see the quarantine of 'latecomer analyze'": unusable} if unusable else {}
-    found = read_files(spark, [Path(file) for file in order.files], order.columns, now)
+    found = read_files(spark, order.files, order.columns, now)
     told = {row["reason"]: row["count"] for row in found.groupBy("reason").count().collect()}
     rows = sum(told.values())
     bad = {reason: count for reason, count in sorted(told.items(), key=lambda one: str(one[0])) if reason}
@@ -291,8 +295,8 @@ class _Work:
         found = self.held(contexts(self.part(*KNOWN)))
         questions = self.held(asked(self.part(TEST)))
         rankings = self.held(ranked(answered(questions, found, moves_only=self.moves_only), weights))
-        names = [*weights, *([] if self.moves_only else [STAY])]
-        scored = hits(rankings, list(weights), stay=not self.moves_only)
+        names = [*weights, BACK, *([] if self.moves_only else [STAY])]
+        scored = hits(rankings, list(weights), back=OWN, stay=not self.moves_only)
         methods = accuracies(scored, names, reference=names.index(method))
         model, sizes = b"", tuple[Size, ...]()
         if export:

@@ -24,6 +24,7 @@ import msgspec
 
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.pipeline.footer import settle
+from latecomer.pipeline.inputs import GLOB
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,10 +76,6 @@ def read_table(spark: SparkSession, *paths: Path, schema: StructType | None = No
             raise OutputError(f"{path}: there is no such table; run the job that writes it first")
     reader = spark.read if schema is None else spark.read.schema(schema)
     return reader.parquet(*(escaped(path) for path in paths))
-
-
-GLOB = "\\[]{}*?"
-"""What Spark would take for a pattern in the name of a file."""
 
 
 def escaped(path: Path) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from latecomer.model.when import format_when
 from latecomer.pipeline import report_plots as plots
 from latecomer.pipeline.classes import NONE
+from latecomer.pipeline.numbers import rate, span
 from latecomer.pipeline.stages.zipf import Fit
 from latecomer.pipeline.summary import Place, Summary, read
 
@@ -20,7 +20,8 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; marg
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; border-top: 1px solid #ddd; padding-top: 1rem; }
 table { border-collapse: collapse; margin: .5rem 0; } th, td { padding: .15rem .8rem; text-align: right; }
 th { border-bottom: 1px solid #999; font-weight: 600; } td:first-child, th:first-child { text-align: left; }
-td { font-variant-numeric: tabular-nums; overflow-wrap: anywhere; } svg { max-width: 100%; height: auto; }
+td { font-variant-numeric: tabular-nums; overflow-wrap: break-word; } .words { text-align: left; }
+.wide { overflow-x: auto; } svg { max-width: 100%; height: auto; }
 .bad { color: #a00; } .quiet { color: #666; }
 """
 
@@ -47,7 +48,7 @@ def report_page(place: Place, summary: Summary) -> str:
 
 def _head(summary: Summary) -> Iterable[str]:
     yield "<h1>What the network wrote down</h1>"
-    when = f"{format_when(summary.since_us)} to {format_when(summary.until_us)}"
+    when = span(summary.since_us, summary.until_us)
     yield f"<p>{when}, {summary.window_s:,.1f} s in periods of {summary.period_s:,} s. Run {summary.run}.</p>"
     yield table(
         ("", "count"),
@@ -76,9 +77,10 @@ def _demand(place: Place, summary: Summary) -> Iterable[str]:
     else:
         yield plots.heat_map(demand, "requests")
         rows = sorted(demand, key=lambda row: (-row[2], row[0], row[1]))
-        shown = [(name, broker, count, f"{count / summary.window_s:.6g}") for name, broker, count in rows[:ROWS]]
-        yield table(("topic class", "broker", "requests", "per second"), shown, len(rows))
+        shown = [(name, broker, count, rate(count / summary.window_s)) for name, broker, count in rows[:ROWS]]
+        yield table(("topic class", "broker", "requests", "per second"), shown, len(rows), "demand")
     yield "<h2>Through time</h2>"
+    yield f'<p class="quiet">Events per second, in periods of {summary.period_s:,} s.</p>'
     yield plots.through_time(read(place("timeline")).to_pydict(), summary.period_s)
 
 
@@ -94,7 +96,9 @@ def _popularity(place: Place, summary: Summary) -> Iterable[str]:
             *(found[key] for key in ("class", "requests", "popularity", "brokers", "locality")), strict=True
         )
     ]
-    yield table(("topic class", "requests", "popularity", "brokers that ask", "locality"), rows[:ROWS], len(rows))
+    yield table(
+        ("topic class", "requests", "popularity", "brokers that ask", "locality"), rows[:ROWS], len(rows), "popularity"
+    )
 
 
 def _distance(place: Place, summary: Summary) -> Iterable[str]:
@@ -118,14 +122,14 @@ def _distance(place: Place, summary: Summary) -> Iterable[str]:
         (name or "(no class)", served, unserved, f"{far / served:.4f}" if served else "")
         for name, (served, unserved, far) in rows[:ROWS]
     ]
-    yield table(("topic class", "served", "not served", "mean hops"), shown, len(rows))
+    yield table(("topic class", "served", "not served", "mean hops"), shown, len(rows), "distances")
 
 
 def _subscriptions(place: Place, summary: Summary) -> Iterable[str]:
     yield "<h2>Subscriptions</h2>"
     yield (
         f"<p>{summary.subscribed:,} began and {summary.unsubscribed:,} ended: "
-        f"{summary.churn_per_hour:,.6g} changes per hour.</p>"
+        f"{rate(summary.churn_per_hour)} of these changes per hour.</p>"
     )
     sums: dict[str, list[int]] = {}
     for row in read(place("subscriptions")).to_pylist():
@@ -136,7 +140,7 @@ def _subscriptions(place: Place, summary: Summary) -> Iterable[str]:
     if rows:
         yield plots.churn([(name or "(no class)", began, ended) for name, (_, began, ended) in rows])
         shown = [(name or "(no class)", *told) for name, told in rows[:ROWS]]
-        yield table(("topic class", "subscribers at the end", "began", "ended"), shown, len(rows))
+        yield table(("topic class", "subscribers at the end", "began", "ended"), shown, len(rows), "subscriptions")
 
 
 def _movement(place: Place, summary: Summary) -> Iterable[str]:
@@ -149,7 +153,7 @@ def _movement(place: Place, summary: Summary) -> Iterable[str]:
     if moves:
         yield plots.heat_map(moves, "moves", ("to", "from"))
         rows = sorted(moves, key=lambda row: (-row[2], row[0], row[1]))
-        yield table(("from", "to", "times"), rows[:ROWS], len(rows))
+        yield table(("from", "to", "times"), rows[:ROWS], len(rows), "transitions")
 
 
 def _quarantine(summary: Summary) -> Iterable[str]:
@@ -169,12 +173,21 @@ def _quarantine(summary: Summary) -> Iterable[str]:
 # -- words
 
 
-def table(heading: Sequence[str], rows: Sequence[Sequence[object]], of: int = 0) -> str:
-    """Texts are from outside: none of them is HTML."""
-    head = "".join(f"<th>{escape(text)}</th>" for text in heading)
-    body = "\n".join("<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    more = f'<p class="quiet">and {of - len(rows):,} more</p>' if of > len(rows) else ""
-    return f"<table><tr>{head}</tr>\n{body}</table>{more}"
+def table(heading: Sequence[str], rows: Sequence[Sequence[object]], of: int = 0, name: str = "") -> str:
+    """Texts are from outside: none of them is HTML. `name` is the Parquet table that has all of the `of` rows."""
+    sides = [' class="words"' if any(_is_words(row[at]) for row in rows) else "" for at in range(len(heading))]
+    head = "".join(f"<th{side}>{escape(text)}</th>" for text, side in zip(heading, sides, strict=True))
+    body = "\n".join(
+        "<tr>" + "".join(f"<td{side}>{_cell(cell)}</td>" for cell, side in zip(row, sides, strict=True)) + "</tr>"
+        for row in rows
+    )
+    where = f' in the table <a href="{name}/">{name}</a>' if name else ""
+    more = f'<p class="quiet">and {of - len(rows):,} more{where}</p>' if of > len(rows) else ""
+    return f'<div class="wide"><table><tr>{head}</tr>\n{body}</table></div>{more}'
+
+
+def _is_words(value: object) -> bool:
+    return isinstance(value, str) and not value.replace(",", "").replace(".", "").isdigit() and value != ""
 
 
 def _cell(value: object) -> str:

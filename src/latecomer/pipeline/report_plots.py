@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.dates import ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from latecomer.pipeline.stages.zipf import Fit
 
@@ -19,6 +21,8 @@ COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44")
 MOST = 24
 """Rows and columns of a heat map, and bars."""
 NAME_MOST = 28
+RANKS_FEW = 10
+"""Up to here every rank has a number on its axis."""
 SHADES = 32
 """Of a heat map; from fifty on the scale beside it would become pixels."""
 STYLE: dict[Any, Any] = {"svg.hashsalt": "latecomer", "svg.fonttype": "none", "font.size": 9}
@@ -49,15 +53,27 @@ def heat_map(
 def through_time(periods: Mapping[str, Sequence[int]], period_s: int) -> str:
     """Requests, publications and changes of subscriptions per second."""
     at = [datetime.fromtimestamp(us / 1e6, UTC) for us in periods["begin_us"]]
-    figure, axes = _figure(2.8)
+    at.append(at[-1] + timedelta(seconds=period_s))  # where the last period ends
     changes = [a + b for a, b in zip(periods["subscribed"], periods["unsubscribed"], strict=True)]
-    lines = (("requests", periods["requests"]), ("publications", periods["publications"]), ("changes", changes))
-    for (name, counts), colour in zip(lines, COLOURS, strict=False):
-        axes.plot(at, [count / period_s for count in counts], color=colour, label=name, marker=".", markersize=3)
-    axes.set_ylabel("per second")
-    axes.set_yscale("symlog", linthresh=1 / period_s)
-    axes.legend(frameon=False)
-    return _svg(figure, "requests, publications and subscription changes through time")
+    lines = (
+        ("requests", periods["requests"]),
+        ("publications", periods["publications"]),
+        ("subscriptions that began or ended", changes),
+    )
+    figure = Figure(figsize=(8.0, 1.5 * len(lines)), layout="constrained")
+    FigureCanvasSVG(figure)
+    # One scale for each: there may be a thousand publications for one request.
+    for axes, (name, counts), colour in zip(figure.subplots(len(lines), sharex=True), lines, COLOURS, strict=False):
+        axes.spines[["top", "right"]].set_visible(False)
+        edges = date2num(at)  # type: ignore[no-untyped-call]
+        axes.stairs([count / period_s for count in counts], edges, color=colour, fill=True, alpha=0.8)
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("per second")
+        axes.set_title(name, loc="left", fontsize="medium")
+    axes.xaxis_date(UTC)
+    words = ConciseDateFormatter(axes.xaxis.get_major_locator(), tz=UTC)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(words)
+    return _svg(figure, "requests, publications and changes of subscriptions through time")
 
 
 def zipf(found: Mapping[str, Sequence[float]], popularity: Fit | None, locality: Fit | None) -> str:
@@ -75,6 +91,12 @@ def zipf(found: Mapping[str, Sequence[float]], popularity: Fit | None, locality:
             axes.plot(ranks, drawn, color=colour, alpha=0.6, label=f"s = {law.exponent:.2f} ± {law.error:.2f}")
     axes.set_xscale("log")
     axes.set_yscale("log")
+    last = max(found["popularity_rank"], default=1)
+    few = FixedLocator(range(1, round(last) + 1)) if last <= RANKS_FEW else None
+    for axis, ticks in ((axes.xaxis, few), (axes.yaxis, None)):
+        axis.set_major_locator(ticks or LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.10f}".rstrip("0").rstrip(".")))
+        axis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("rank")
     axes.set_ylabel("share")
     axes.legend(frameon=False)

@@ -18,17 +18,24 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 import msgspec
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from latecomer.model.errors import LatecomerError, SettingsError
+from latecomer.pipeline.failure import first_line, reason
+from latecomer.pipeline.interrupt import Interrupts, interrupts
 from latecomer.pipeline.java import find_java, java_home
+from latecomer.pipeline.reachable import check_reachable
 
 LOCAL = "local[*]"
 CONNECT = "sc://"
 MASTER = re.compile(r"local|local\[(\*|[1-9]\d*)\]|spark://[^\s/]+|sc://\S+|yarn|k8s://\S+")
 MEMORY = re.compile(r"[1-9]\d*[mg]")
 LOOPBACK = "127.0.0.1"
+RUNTIME = {
+    # Spark refuses timestamps in nanoseconds, which pandas writes, unless they are taken as numbers.
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+}
+"""What any session is told, also one of Spark Connect."""
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of Java for sessions of some seconds: its second compiler costs more there than it brings."""
 
@@ -63,14 +70,24 @@ def session(settings: SparkSettings | None = None) -> Iterator[SparkSession]:
     """A session for as long as the block runs."""
     settings = settings or SparkSettings()
     settings.check()
-    if settings.master.startswith(CONNECT):
-        with _connected(settings) as spark:
-            yield spark
-        return
+    check_reachable(settings.master)  # verbs ask this before, notebooks do not
+    with interrupts() as told:
+        if settings.master.startswith(CONNECT):
+            with _connected(settings) as spark:
+                yield spark
+        else:
+            with _embedded(settings, told) as spark:
+                yield spark
+
+
+@contextmanager
+def _embedded(settings: SparkSettings, told: Interrupts) -> Iterator[SparkSession]:
     folder = Path(tempfile.mkdtemp(prefix="latecomer-spark-", dir=settings.scratch))
     try:
         with as_file(files("latecomer.pipeline") / "conf") as conf, _environment(_variables(settings, folder, conf)):
-            spark = _started(settings, folder)
+            with told.starting():
+                spark = _started(settings, folder)
+            told.install()
             try:
                 yield spark
             finally:
@@ -90,6 +107,7 @@ def options(settings: SparkSettings, scratch: Path) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
+        **RUNTIME,
         "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.ui.enabled": "false",
@@ -131,7 +149,7 @@ def _started(settings: SparkSettings, folder: Path) -> SparkSession:
         spark = builder.getOrCreate()
     except Exception as error:  # whatever Java, Py4J or the cluster say
         raise LatecomerError(
-            f"Spark does not start on {settings.master}: {first_line(error)}; check --master and --memory"
+            f"Spark does not start on {settings.master}: {reason(error)}; check --master and --memory"
         ) from error
     spark.sparkContext.setLogLevel("ERROR")
     return spark
@@ -150,8 +168,10 @@ def _ended(spark: SparkSession) -> None:
             with suppress(Exception):
                 process.stdin.close()  # it ends when nobody listens any more
             process.wait()
-    # The next session of this process has a Java process of its own.
-    type(context)._gateway = type(context)._jvm = None
+    # The next session of this process has a Java process of its own, also if this one ended by itself.
+    kind = type(context)
+    kind._gateway = kind._jvm = kind._active_spark_context = None
+    SparkSession._instantiatedSession = None
 
 
 def java_pid(spark: SparkSession) -> int | None:
@@ -167,7 +187,7 @@ def _connected(settings: SparkSettings) -> Iterator[SparkSession]:
     try:
         spark = builder.getOrCreate()
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-        for key, value in settings.conf.items():
+        for key, value in {**RUNTIME, **settings.conf}.items():
             spark.conf.set(key, value)
     except Exception as error:
         raise LatecomerError(f"{settings.master} does not answer as Spark Connect: {first_line(error)}") from error
@@ -190,9 +210,3 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def first_line(error: Exception) -> str:
-    """What an exception of Spark says in a line."""
-    text = error.getMessage() if isinstance(error, PySparkException) else str(error)
-    return next((line.strip() for line in (text or "").splitlines() if line.strip()), type(error).__name__)

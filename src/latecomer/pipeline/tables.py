@@ -50,7 +50,7 @@ class Tables:
             told = f"{self.period_s} s make {last - first + 1:,} periods of this log, more than {PERIODS_MAX:,}"
             raise SettingsError("--period", f"{told}; take longer ones, or a shorter window")
         seen = self._write("brokers", brokers_seen(self.records), ("broker",))
-        self._write("timeline", timeline(self.records, self.period_s), ("begin_us",))
+        self._write("timeline", timeline(self.records, self.period_s, first, last), ("begin_us",))
         self.write_demand(first, last, seen.count() if brokers is None else len(brokers))
         self.write_clients()
 

@@ -25,11 +25,12 @@ from latecomer.model.demand import Demand, write_demand
 from latecomer.model.errors import LatecomerError
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.pipeline.classes import NONE, Classes
+from latecomer.pipeline.failure import first_line
 from latecomer.pipeline.log import PLACES, Damaged, Log, Segment, read_segments, segment_names, survey
 from latecomer.pipeline.measure import retrying
 from latecomer.pipeline.output import escaped
 from latecomer.pipeline.schemas import QUARANTINE, RECORDS
-from latecomer.pipeline.session import first_line, java_pid
+from latecomer.pipeline.session import java_pid
 from latecomer.pipeline.stages.periods import (
     SUMS,
     Filter,

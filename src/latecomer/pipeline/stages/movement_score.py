@@ -135,25 +135,37 @@ def _first(score: str, method: str) -> Column:
 # -- counting
 
 
-def hits(rankings: DataFrame, methods: Sequence[str], *, stay: bool) -> DataFrame:
+def hits(rankings: DataFrame, methods: Sequence[str], *, back: str = "", stay: bool) -> DataFrame:
     """Of each client: how often it was asked for, and how often each method was right with its first, or first three.
 
     Columns `asked`, and h1_<number>, h3_<number>, told_<number> (the sum of the probabilities that its first had) for
-    each method; with `stay` one more method that says "where it is".
+    each method. With `back` one more method goes back to where the client came from, and where that is not known, or
+    not enough, goes on with what the method of that name says; with `stay` a last one says "where it is".
     """
     sums = [f.sum("times").alias("asked")]
     for number, method in enumerate(methods):
         named = f.col("named")[method]
-        first = f.coalesce(f.get(named, f.lit(0))["candidate"] == f.col("next"), f.lit(False))
-        among = f.exists(named, lambda one: one["candidate"] == f.col("next"))
         told = f.coalesce(-f.get(named, f.lit(0))["rarity"], f.lit(0))
-        sums += [
-            f.sum(f.when(first, f.col("times")).otherwise(0)).alias(f"h1_{number}"),
-            f.sum(f.when(among, f.col("times")).otherwise(0)).alias(f"h3_{number}"),
-            f.sum(told * f.col("times")).alias(f"told_{number}"),
-        ]
-    if stay:
-        right = f.sum(f.when(f.col("place") == f.col("next"), f.col("times")).otherwise(0))
-        last = len(methods)
-        sums += [right.alias(f"h1_{last}"), right.alias(f"h3_{last}"), f.lit(0).cast("long").alias(f"told_{last}")]
+        places = f.transform(named, lambda one: one["candidate"])
+        sums += [*_right(places, number), f.sum(told * f.col("times")).alias(f"told_{number}")]
+    more = [*([_returning(back)] if back else []), *([f.array("place")] if stay else [])]
+    for number, places in enumerate(more, len(methods)):
+        sums += [*_right(places, number), f.lit(0).cast("long").alias(f"told_{number}")]
     return rankings.groupBy("client").agg(*sums)
+
+
+def _right(places: Column, number: int) -> list[Column]:
+    """How often the first of some places, and one of them, was what came next."""
+    first = f.coalesce(f.get(places, f.lit(0)) == f.col("next"), f.lit(False))
+    among = f.array_contains(places, f.col("next"))
+    return [
+        f.sum(f.when(first, f.col("times")).otherwise(0)).alias(f"h1_{number}"),
+        f.sum(f.when(among, f.col("times")).otherwise(0)).alias(f"h3_{number}"),
+    ]
+
+
+def _returning(method: str) -> Column:
+    """Where the client was before, then what this method names."""
+    others = f.transform(f.col("named")[method], lambda one: one["candidate"])
+    whence = f.filter(f.array("before"), lambda one: one.isNotNull())
+    return f.slice(f.array_distinct(f.concat(whence, others)), 1, TOP)

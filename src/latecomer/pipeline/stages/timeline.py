@@ -18,13 +18,14 @@ COUNTED = {
 }
 
 
-def timeline(records: DataFrame, period_s: int) -> DataFrame:
-    """One row for every period in which something was written down."""
+def timeline(records: DataFrame, period_s: int, first: int, last: int) -> DataFrame:
+    """One row for every period from the first to the last; with zeros where nothing was written down."""
     grouped = records.groupBy(period_of("at_us", period_s).alias("period")).agg(
         f.count("*").alias("records"), *(_sum(kind).alias(name) for name, kind in COUNTED.items())
     )
     begin = (f.col("period") * (period_s * SECOND_US)).alias("begin_us")
-    return grouped.select(begin, "records", *COUNTED)
+    every = records.sparkSession.range(first, last + 1).withColumnRenamed("id", "period")
+    return every.join(grouped, "period", "left").fillna(0).select(begin, "records", *COUNTED)
 
 
 def _sum(kind: Kind) -> Column:

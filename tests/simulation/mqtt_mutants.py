@@ -131,8 +131,8 @@ def sent_again_under_another_id(patch: Patch) -> None:
     """After a crash deliveries get new packet ids."""
     right = delivery.Deliveries.recover
 
-    def renumber(self: delivery.Deliveries, session: Any, queue: Any) -> None:
-        right(self, session, {int(number) + 1: parcel for number, parcel in queue.items()})
+    def renumber(self: delivery.Deliveries, session: Any, queue: Any, row: Any) -> None:
+        right(self, session, {int(number) + 1: parcel for number, parcel in queue.items()}, row)
 
     patch.setattr(delivery.Deliveries, "recover", renumber)
 

@@ -13,9 +13,9 @@ from latecomer.core.inputs import LinkConnected
 from latecomer.core.neighbours import REASON_MAX
 from latecomer.core.retained import STAMP_MAX
 from latecomer.core.routing import Forwarding
-from latecomer.core.shares import GROUPS_MAX
 from latecomer.messages.link import (
     FRAME_MAX,
+    GROUPS_MAX,
     PROTOCOL,
     Advertise,
     Done,

@@ -74,8 +74,8 @@ def wills_are_published_after_goodbye(patch: Patch) -> None:
     """A DISCONNECT does not delete the will."""
     right = sessions.Sessions._away
 
-    def away(self: sessions.Sessions, session: Any, *, keep_will: bool, ends: bool = False) -> None:
-        right(self, session, keep_will=True, ends=ends)
+    def away(self: sessions.Sessions, session: Any, why: str, *, keep_will: bool, ends: bool = False) -> None:
+        right(self, session, why, keep_will=True, ends=ends)
 
     patch.setattr(sessions.Sessions, "_away", away)
 

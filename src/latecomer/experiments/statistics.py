@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import fsum, inf, sqrt
+from math import fsum, inf, isinf, sqrt
 
 import msgspec
 from scipy import stats
@@ -27,10 +27,12 @@ class Estimate(msgspec.Struct, frozen=True):
         return self.mean + self.half
 
     def meets(self, low: float, high: float) -> bool:
-        """Whether the interval reaches into low … high."""
+        """Whether the interval reaches into low … high; an infinite mean reaches nowhere."""
         return self.low <= high and self.high >= low
 
     def show(self, unit: str = "", digits: int = 1) -> str:
+        if isinf(self.mean):
+            return f"∞{unit}"
         return f"{self.mean:.{digits}f}{unit} ± {self.half:.{digits}f}"
 
 

@@ -33,7 +33,8 @@ class Estimate(msgspec.Struct, frozen=True):
     def show(self, unit: str = "", digits: int = 1) -> str:
         if isinf(self.mean):
             return f"∞{unit}"
-        return f"{self.mean:.{digits}f}{unit} ± {self.half:.{digits}f}"
+        mean = round(self.mean, digits) + 0.0  # no minus before a zero
+        return f"{mean:.{digits}f}{unit} ± {self.half:.{digits}f}"
 
 
 def estimate(values: Sequence[float]) -> Estimate:

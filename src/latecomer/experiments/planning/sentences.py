@@ -105,4 +105,10 @@ def new(part: Part) -> Part:
     return msgspec.structs.replace(part, old=None)
 
 
-WHY = "The reading of locality as shares was chosen because of the sentence on traffic; see the sweeps of S6."
+WHY = (
+    "How far grd_opt is ahead is told in S4 to S6. The number of requests grows with s_l only because ⌈l_t·N⌉ rounds "
+    "up for every topic; that localities add up to 1 we took from this very sentence (S6), so it confirms nothing. For "
+    "k = 2 every topic but the lightest takes both of its stores in its first turn, and the lightest comes last in any "
+    "case. With equal weights every turn is one store, and wrr and seq assign differently; the paper's example has "
+    "weights that differ."
+)

@@ -113,9 +113,10 @@ def live_points(quick: bool) -> dict[float, Live]:
 
 
 WHY = (
-    "M = ⌈T·k / SC⌉ follows from the capacity and falls from 50 to 5, while grd_opt uses about ten stores whatever "
-    "SC: with rates drawn alike everywhere the topics hardly differ and vote for nearly the same places. So at "
-    "small SC there can be no saving. At SC = T there is one, and the larger the smaller the network, where chance "
-    "makes topics differ more (sweep over N). At SC = T rnd keeps every topic in every store too, and there is "
-    "nothing to be better at. The distance to grd_opt is the paper's where SC is large."
+    "M = ⌈T·k / SC⌉ follows from the capacity and falls from 50 to 5, while grd_opt uses about ten stores whatever SC: "
+    "with rates drawn alike everywhere the topics hardly differ and vote for nearly the same places. So at small SC "
+    "there can be no saving. At SC = T there is one, and the larger the smaller the network, where chance makes topics "
+    "differ more (sweep over N). At SC = T rnd keeps every topic in every store too and differs only in its choice of "
+    "stores, which is a little better than the one by weighted votes. The distance to grd_opt is the paper's where SC "
+    "is large."
 )

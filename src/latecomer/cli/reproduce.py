@@ -20,21 +20,38 @@ from latecomer.model.errors import SettingsError
 if TYPE_CHECKING:
     from latecomer.experiments.grid import Job, Measures, Spread
     from latecomer.experiments.papers import Told
-    from latecomer.experiments.verdict import Verdict
+    from latecomer.experiments.verdict import Part, Verdict
 
-COLOURS = {"reproduced": "green", "partly": "yellow", "not reproduced": "red"}
+COLOURS = {
+    "reproduced": "green",
+    "partly": "yellow",
+    "not reproduced": "red",
+    "undecided": "cyan",
+    "consistent, input fitted": "green",
+}
+
+SIGNS = {"reproduced": "✔", "partly": "◐", "not reproduced": "✘", "undecided": "?", "consistent, input fitted": "≈"}
+MARKS = (
+    "✔ reproduced  ◐ partly  ✘ not  ? undecided: needs more --seeds  ≈ consistent, input fitted  · shown, not judged"
+)
 
 
 def reproduce(
     claims: Annotated[
-        list[str] | None, typer.Argument(metavar="[PAPER|CLAIM]...", help="storing, planning, S1 … S9; all if none.")
+        list[str] | None, typer.Argument(metavar="[PAPER|CLAIM]...", help="storing, planning, S1 … S10; all if none.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Few points and seeds, no sweeps: a look, not a proof.")
+        bool, typer.Option("--quick", help="Few points and seeds, no sweeps: a look that decides nothing.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON, and nothing else.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where figures and measurements go.")] = Path("reproduced"),
-    seeds: Annotated[int, typer.Option(help="Runs per point; 0: 20, or 5 when quick.")] = 0,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            help="Runs per point, at most 20 where one takes long; 0: 200, or 5 when quick. "
+            "Fewer than 20 leave a claim undecided."
+        ),
+    ] = 0,
     jobs: Annotated[int, typer.Option(help="Cores of this machine; 0 means all, 1 works without Spark.")] = 0,
     docs: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the papers' pages there, with their charts.")
@@ -107,10 +124,16 @@ def show(verdicts: list[Verdict], out: Path) -> None:
         table.add_column(header)
     for verdict in verdicts:
         word = f"[{COLOURS[verdict.verdict]}]{verdict.verdict}[/]"
-        parts = "\n".join(f"{part.paper}: {part.figure}" for part in verdict.parts) or verdict.figure
+        word += f"\n(old rule: {verdict.old})" if verdict.old else ""
+        parts = "\n".join(f"{_mark(part)} {part.paper}: {part.figure}" for part in verdict.parts) or verdict.figure
         table.add_row(verdict.id, word, verdict.paper, parts)
     console.print(table)
+    console.print(MARKS, markup=False)
     console.print(f"figures are in {out}", soft_wrap=True, markup=False)
+
+
+def _mark(part: Part) -> str:
+    return SIGNS[part.word] if part.judged else "·"
 
 
 @contextmanager

@@ -87,12 +87,18 @@ class Claim:
     """One row of the claims ledger."""
 
     id: ClassVar[str]
+    """The row of the ledger; with the paper's name behind it where two papers share one, as in `S10-storing`."""
     paper: ClassVar[str]
     title: ClassVar[str]
     sentence: ClassVar[str]
     """What the paper reports."""
     given: ClassVar[str] = ""
     """The setting: what the paper gives, and what we added."""
+
+    @property
+    def row(self) -> str:
+        """Of the ledger."""
+        return self.id.partition("-")[0]
 
     def axes(self, quick: bool) -> list[Axis]:
         """Everything that is measured for the figure."""
@@ -132,9 +138,32 @@ def hops_panel(table: Table, axis: Axis, algorithms: Sequence[str] = ALGORITHMS,
     return panel(table, axis, {name: f"hops_{name}" for name in algorithms}, title=title)
 
 
-def solved_panel(table: Table, axis: Axis, title: str = "") -> Panel:
-    """With the planner's own answer, where it was asked for."""
-    return hops_panel(table, axis, (*ALGORITHMS, "refined", "bound"), title)
+def solved_panel(table: Table, axis: Axis, solved: Axis, title: str = "") -> Panel:
+    """With the planner's own answer, which has fewer seeds."""
+    drawn = hops_panel(table, axis, title=title)
+    ours = hops_panel(table, solved, ("refined", "bound"))
+    return msgspec.structs.replace(drawn, curves=drawn.curves + ours.curves)
+
+
+def traffic_panel(table: Table, axis: Axis, title: str = "") -> Panel:
+    """ONT: the mean hop distance times all requests."""
+    drawn = panel(table, axis, {name: f"ont_{name}" for name in ALGORITHMS}, "ONT (1000 req·hops/s)", title)
+    curves = [
+        msgspec.structs.replace(curve, points=tuple(scaled(point, 1 / 1000) for point in curve.points))
+        for curve in drawn.curves
+    ]
+    return msgspec.structs.replace(drawn, curves=tuple(curves))
+
+
+def solved(axis: Axis) -> Axis:
+    """The same points with the planner's own answer, which takes long: of exponents only from 0 on (`from_zero`)."""
+    wanted = {x: s for x, s in axis.points.items() if isinstance(s, Placing) and x >= 0}
+    return Axis(axis.label, {x: msgspec.structs.replace(s, solved=True) for x, s in wanted.items()})
+
+
+def from_zero(axis: Axis) -> list[Setting]:
+    """The points of an exponent, each once: −s is s with the topics in reversed order, where nothing else differs."""
+    return [setting for exponent, setting in axis.points.items() if exponent >= 0]
 
 
 def gone_past(table: Table, settings: Sequence[Setting]) -> str:
@@ -175,3 +204,12 @@ def scaled(estimate: Estimate, by: float) -> Estimate:
 
 def everywhere(axes: Sequence[Axis]) -> list[Setting]:
     return list(dict.fromkeys(setting for axis in axes for setting in axis.settings()))
+
+
+def compared(table: Table, settings: Sequence[Setting]) -> tuple[list[Estimate], list[Estimate], list[Estimate]]:
+    """wrr at every point: better than rnd, worse than grd_opt, better than seq; per cent."""
+    return (
+        [table.better(setting, "hops_wrr", "hops_rnd") for setting in settings],
+        [table.worse(setting, "hops_wrr", "hops_grd_opt") for setting in settings],
+        [table.better(setting, "hops_wrr", "hops_seq") for setting in settings],
+    )

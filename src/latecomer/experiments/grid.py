@@ -34,6 +34,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     def measure(self, seed: int) -> Measures:
         raise NotImplementedError
 
+    def runs(self, asked: int) -> int:
+        """How many seeds it is measured with when so many are asked for; fewer where a run is dear."""
+        return asked
+
 
 class Line(msgspec.Struct, frozen=True):
     """One line of a file of measurements."""
@@ -120,16 +124,18 @@ def measure(
     spread: Spread = alone,
     told: Told | None = None,
 ) -> Table:
-    """Measure every setting with the seeds 0 … seeds - 1; what the file has is not measured again."""
+    """Measure every setting with the seeds 0, 1, … as often as it runs; what the file has is not measured again."""
     known = dict(_read(file)) if file is not None else {}
-    wanted = list(dict.fromkeys(_job(setting, seed) for setting in settings for seed in range(seeds)))
+    jobs = {setting: [_job(setting, seed) for seed in range(setting.runs(seeds))] for setting in settings}
+    wanted = list(dict.fromkeys(job for found in jobs.values() for job in found))
     missing = [job for job in wanted if job not in known]
     told = told or (lambda done, total: None)
-    told(len(wanted) - len(missing), len(wanted))
-    for job, measures in _record(spread(missing), file if missing else None):
+    before = len(wanted) - len(missing)
+    told(before, len(wanted))
+    for new, (job, measures) in enumerate(_record(spread(missing), file if missing else None), start=1):
         known[job] = measures
-        told(len(known), len(wanted))
-    return Table({setting: [known[_job(setting, seed)] for seed in range(seeds)] for setting in settings})
+        told(before + new, len(wanted))
+    return Table({setting: [known[job] for job in found] for setting, found in jobs.items()})
 
 
 @cache

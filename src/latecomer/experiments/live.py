@@ -14,9 +14,10 @@ from math import sqrt
 from typing import ClassVar, Literal
 
 from latecomer.core.settings import BrokerSettings
-from latecomer.experiments.grid import Measures
-from latecomer.experiments.trials import Placing
+from latecomer.experiments.grid import Measures, Setting
+from latecomer.experiments.trials import DEAR_RUNS, Placing
 from latecomer.model.topology import Topology
+from latecomer.model.topology_generators import walkthrough
 from latecomer.planner.cost import hops_mean
 from latecomer.planner.legality import Placement
 from latecomer.planner.problem import RATE_UNIT, Problem
@@ -24,7 +25,7 @@ from latecomer.sim.durations import Duration
 from latecomer.sim.runner import Run
 from latecomer.sim.scenario import SECOND_US, Demand, Scenario, Store, Workload
 from latecomer.sim.scenario_check import Prepared
-from latecomer.sim.topologies import Given
+from latecomer.sim.topologies import Given, Walkthrough
 
 PUBLICATIONS = 1.0
 """Messages per second and topic."""
@@ -38,6 +39,9 @@ class Live(Placing, frozen=True, kw_only=True):
 
     algorithm: Literal["seq", "wrr", "rnd"] = "wrr"
     asked: int = 2000
+
+    def runs(self, asked: int) -> int:
+        return min(asked, DEAR_RUNS)
 
     def measure(self, seed: int) -> Measures:
         ground = self.ground(seed)
@@ -57,6 +61,40 @@ class Live(Placing, frozen=True, kw_only=True):
             "error": spread / sqrt(len(answered)),
             "answers": len(answered),
         }
+
+
+class Sharing(Setting, frozen=True, kw_only=True):
+    """Two stores of one topic, equally far from a broker: who answers the requests that pass it?
+
+    The network of *storing* Figs. 1 and 2, as far as the text gives it: brokers 1–2, 2–3, 3–4, 3–5, 5–6 and stores at 2
+    and 5, so that broker 3 has two equal entries. A client at broker 4 asks.
+    """
+
+    SOURCES: ClassVar[tuple[str, ...]] = ("model", "core", "messages", "sim", "experiments/live.py")
+
+    asked: int = 200
+
+    def runs(self, asked: int) -> int:
+        return min(asked, DEAR_RUNS)
+
+    def measure(self, seed: int) -> Measures:
+        topology = walkthrough()
+        scenario = Scenario(
+            name="two equal stores",
+            seed=seed,
+            duration=Duration(self.asked * SECOND_US),
+            topology=Walkthrough(),
+            store=(Store(broker="2", topics=("a",)), Store(broker="5", topics=("a",))),
+            demand=(Demand(broker="4", filter="a", rate=1.0, last=1),),
+            workload=(Workload(topics=("a",), rate=PUBLICATIONS, lifetime=LIFETIME),),
+        )
+        run = Run(Prepared(scenario, topology, BrokerSettings()))
+        result = run.play()
+        assert result.good, result.violations
+        answered = [request.outcome.stores for request in run.clients.requests.values() if request.outcome is not None]
+        by_first = sum(stores == ("2",) for stores in answered)
+        by_second = sum(stores == ("5",) for stores in answered)
+        return {"fewer": 100 * min(by_first, by_second) / len(answered), "answers": len(answered)}
 
 
 def prepared(topology: Topology, problem: Problem, placement: Placement, asked: int, seed: int) -> Prepared:

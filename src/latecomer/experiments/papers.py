@@ -15,10 +15,11 @@ from latecomer.experiments.verdict import Verdict
 from latecomer.model.errors import SettingsError
 
 PAPERS: dict[str, tuple[Claim, ...]] = {"storing": storing.CLAIMS, "planning": planning.CLAIMS}
-SEEDS = 20
+SEEDS = 200
+"""Of the closed form, which is cheap; settings that are not say how many they run."""
 QUICK_SEEDS = 5
-CACHE = "measured"
-"""Folder of the measurements, within that of the results."""
+CACHE = "measured.jsonl"
+"""The measurements, beside the results: of all claims, as some look at the same points."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -35,15 +36,25 @@ Told = Callable[[str, int, int], None]
 
 
 def chosen(names: Sequence[str]) -> list[Claim]:
-    """Papers and claims by name, in the order of the ledger; nothing named is everything."""
+    """Claims by name, or all claims of the papers named, in the order of the ledger; nothing named is everything.
+
+    A paper beside claims only says where they stand: `planning S1 S2` is those two.
+    """
     claims = [claim for paper in PAPERS.values() for claim in paper]
-    known = {claim.id: [claim] for claim in claims} | {paper: list(found) for paper, found in PAPERS.items()}
+    rows = list(dict.fromkeys(claim.row for claim in claims))
     for name in names:
-        if name not in known:
-            listed = ", ".join([*PAPERS, *(claim.id for claim in claims)])
+        if name not in PAPERS and name not in rows and all(name != claim.id for claim in claims):
+            listed = ", ".join([*PAPERS, *rows])
             raise SettingsError("claim", f"there is no {name!r}; choose from {listed}")
-    wanted = [claim for name in names for claim in known[name]] if names else claims
-    return [claim for claim in claims if claim in wanted]
+    papers = [name for name in names if name in PAPERS]
+    named = [claim for claim in claims if claim.id in names or claim.row in names]
+    for name in names:
+        found = [claim.paper for claim in claims if name in (claim.id, claim.row)]
+        if papers and found and not any(paper in papers for paper in found):
+            raise SettingsError("claim", f"{name} is a claim of {found[0]}: leave out {' and '.join(papers)}")
+    if not named:
+        return [claim for claim in claims if claim.paper in papers or not papers]
+    return [claim for claim in named if claim.paper in papers or not papers]
 
 
 def reproduce(
@@ -51,8 +62,7 @@ def reproduce(
 ) -> Outcome:
     """One claim: measured as far as it is not yet, drawn into the folder, judged."""
     progress = None if told is None else lambda done, total: told(claim.id, done, total)
-    file = folder / CACHE / f"{claim.id}.jsonl"
-    table = measure(claim.settings(quick), seeds, file, spread=spread, told=progress)
+    table = measure(claim.settings(quick), seeds, folder / CACHE, spread=spread, told=progress)
     charts = tuple(claim.charts(table, quick))
     for chart in charts:
         draw(chart, folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import fsum, inf, sqrt
+from math import fsum, inf, isinf, sqrt
 
 import msgspec
 from scipy import stats
@@ -27,11 +27,14 @@ class Estimate(msgspec.Struct, frozen=True):
         return self.mean + self.half
 
     def meets(self, low: float, high: float) -> bool:
-        """Whether the interval reaches into low … high."""
+        """Whether the interval reaches into low … high; an infinite mean reaches nowhere."""
         return self.low <= high and self.high >= low
 
     def show(self, unit: str = "", digits: int = 1) -> str:
-        return f"{self.mean:.{digits}f}{unit} ± {self.half:.{digits}f}"
+        if isinf(self.mean):
+            return f"∞{unit}"
+        mean = round(self.mean, digits) + 0.0  # no minus before a zero
+        return f"{mean:.{digits}f}{unit} ± {self.half:.{digits}f}"
 
 
 def estimate(values: Sequence[float]) -> Estimate:

@@ -9,6 +9,7 @@ from latecomer.experiments.planning.failures import Failures
 from latecomer.experiments.planning.locality import Locality
 from latecomer.experiments.planning.popularity import Popularity
 from latecomer.experiments.planning.replication import Replication
+from latecomer.experiments.planning.sentences import Sentences
 
 CLAIMS: tuple[Claim, ...] = (
     Example(),
@@ -19,4 +20,5 @@ CLAIMS: tuple[Claim, ...] = (
     Failures(),
     PopularityDrift(),
     LocalityDrift(),
+    Sentences(),
 )

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from latecomer.experiments.claim import Claim
 from latecomer.experiments.storing.placement import Placement
+from latecomer.experiments.storing.sentences import Sentences
 
-CLAIMS: tuple[Claim, ...] = (Placement(),)
+CLAIMS: tuple[Claim, ...] = (Placement(), Sentences())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import ClassVar
 
 import msgspec
@@ -48,7 +49,7 @@ class Placement(Claim):
     given: ClassVar[str] = (
         "T = 10 topics, rates drawn between 0 and 1 request per second for each broker and topic, 1 message per second "
         "and topic with a lifetime of 1000 s, N brokers in a tree. Ours: N = 100, SC = 5 and k = 5 where they are not "
-        "varied, M = ⌈T·k / SC⌉."
+        "varied, M = ⌈T·k / SC⌉; “as good as” is at most 1 % worse; ties go to the broker with the lowest index."
     )
 
     def axes(self, quick: bool) -> list[Axis]:
@@ -92,7 +93,7 @@ class Placement(Claim):
             better("better than rnd", [table.better(p, "hops_seq", "hops_rnd") for p in points]),
             ranged("1–15 % from grd_opt", [table.worse(p, "hops_seq", "hops_grd_opt") for p in points], 0, 15),
             ranged("50–80 % fewer stores", few, 50, 80),
-            ranged("as good as grd_opt at SC = T", [table.worse(full, "hops_seq", "hops_grd_opt")], -100, 1),
+            ranged("as good as grd_opt at SC = T", [table.worse(full, "hops_seq", "hops_grd_opt")], -inf, 1),
             up_to(
                 "up to 3 times fewer stores at SC = T", [table.ratio(full, "stores_grd_opt", "stores_seq")], 3, " times"
             ),
@@ -112,9 +113,10 @@ def live_points(quick: bool) -> dict[float, Live]:
 
 
 WHY = (
-    "M = ⌈T·k / SC⌉ follows from the capacity and falls from 50 to 5, while grd_opt uses about ten stores whatever "
-    "SC: with rates drawn alike everywhere the topics hardly differ and vote for nearly the same places. So at "
-    "small SC there can be no saving. At SC = T there is one, and the larger the smaller the network, where chance "
-    "makes topics differ more (sweep over N). At SC = T rnd keeps every topic in every store too, and there is "
-    "nothing to be better at. The distance to grd_opt is the paper's where SC is large."
+    "M = ⌈T·k / SC⌉ follows from the capacity and falls from 50 to 5, while grd_opt uses about ten stores whatever SC: "
+    "with rates drawn alike everywhere the topics hardly differ and vote for nearly the same places. So at small SC "
+    "there can be no saving. At SC = T there is one, and the larger the smaller the network, where chance makes topics "
+    "differ more (sweep over N). At SC = T rnd keeps every topic in every store too and differs only in its choice of "
+    "stores, which is a little better than the one by weighted votes. The distance to grd_opt is the paper's where SC "
+    "is large."
 )

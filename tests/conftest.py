@@ -9,9 +9,7 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.schedule import ByGroup, longest_first
-
-EVERYTHING = os.environ.get("LATECOMER_TEST_ALL", "") not in ("", "0")
+from tests.schedule import EVERYTHING, ByGroup, fewer_examples, longest_first
 
 # A shell starts what runs in the background with SIGINT ignored, and whoever is started from there inherits that. The
 # tests are the terminal of what they start: Ctrl-C must reach it.
@@ -27,6 +25,8 @@ settings.load_profile("everything" if EVERYTHING or os.environ.get("CI") else "h
 @pytest.hookimpl(trylast=True)  # after pytest has put together what shares a fixture
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     longest_first(items)
+    if not EVERYTHING:
+        fewer_examples(items)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByGroup | None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.architecture.repository import ROOT
-from tests.schedule import GROUPS, LONGEST, group
+from tests.schedule import EXAMPLES_LEAST, EXAMPLES_PART, GROUPS, LONGEST, fewer_examples, group
 
 
 def test_the_tables_name_files_that_exist() -> None:
@@ -29,3 +33,18 @@ def test_whatever_uses_spark_shares_one_java_process() -> None:
 @pytest.mark.parametrize("file", ["tests/unit/test_topics.py", "tests/network/test_links.py"])
 def test_other_files_are_groups_of_their_own(file: str) -> None:
     assert group(f"{file}::test[a::b]") == file
+
+
+@pytest.mark.parametrize(("said", "tried"), [(400, 400 // EXAMPLES_PART), (30, EXAMPLES_LEAST), (3, 3)])
+def test_hypothesis_tries_fewer_examples(said: int, tried: int) -> None:
+    examples = []
+
+    @settings(max_examples=said, database=None)
+    @given(st.integers())
+    def test(number: int) -> None:
+        examples.append(number)
+
+    item = SimpleNamespace(function=test)
+    fewer_examples(cast("Any", [item, item]))  # a test with two parameters is two items of one function
+    test()
+    assert len(examples) == tried

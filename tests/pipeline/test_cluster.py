@@ -51,6 +51,11 @@ def expected(spark: SparkSession, log: Path, size: str) -> dict[str, Any]:
     return found
 
 
+@pytest.fixture(scope="module")
+def short(spark: SparkSession, log: Path) -> dict[str, Any]:
+    return expected(spark, log, "short")
+
+
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Started]:
     with started(tmp_path / "spark") as found:
@@ -86,10 +91,9 @@ def job(running: Started, master: str, log: Path, size: str, **conf: str) -> Ite
             process.kill()
 
 
-def test_a_cluster_comes_to_the_same(spark: SparkSession, running: Started, log: Path) -> None:
+def test_a_cluster_comes_to_the_same(running: Started, log: Path, short: dict[str, Any]) -> None:
     with job(running, start_cluster(running, 1), log, "short", **DRIVER) as at_work:
-        wanted = expected(spark, log, "short")
-        assert at_work.result() == wanted
+        assert at_work.result() == short
 
 
 @pytest.mark.long
@@ -102,7 +106,6 @@ def test_a_cluster_that_loses_a_worker_comes_to_the_same(spark: SparkSession, ru
         assert at_work.result() == expected(spark, log, "long")
 
 
-def test_spark_connect_comes_to_the_same(spark: SparkSession, running: Started, log: Path) -> None:
+def test_spark_connect_comes_to_the_same(running: Started, log: Path, short: dict[str, Any]) -> None:
     with job(running, start_connect(running), log, "short") as at_work:
-        wanted = expected(spark, log, "short")
-        assert at_work.result() == wanted
+        assert at_work.result() == short

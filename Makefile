@@ -39,7 +39,7 @@ check: setup ## format, lint, types and layers
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-logo
 
-test: check ## check, then every test (ARGS="-k name -n 0" picks and steps)
+test: check ## check, then the tests (ARGS="-k name -n 0" picks and steps; LATECOMER_TEST_ALL=1 adds the long ones)
 	$(BIN)/pytest $(ARGS)
 
 soak: setup ## fault seeds in bulk on all cores, from a start drawn by the clock (SEEDS=100000 START= JOBS=cores)

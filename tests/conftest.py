@@ -1,4 +1,4 @@
-"""What all tests share: how hypothesis searches, and what a machine may lack."""
+"""What all tests share: how hypothesis searches, what a machine may lack, which tests are long, and who runs what."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-EVERYTHING = os.environ.get("LATECOMER_TEST_ALL", "") not in ("", "0")
+from tests.schedule import EVERYTHING as EVERYTHING  # tests take it from here
+from tests.schedule import ByGroup, fewer_examples, longest_first
 
 # A shell starts what runs in the background with SIGINT ignored, and whoever is started from there inherits that. The
 # tests are the terminal of what they start: Ctrl-C must reach it.
@@ -22,7 +23,20 @@ settings.register_profile("everything", settings.get_profile("here"), derandomiz
 settings.load_profile("everything" if EVERYTHING or os.environ.get("CI") else "here")
 
 
+@pytest.hookimpl(trylast=True)  # after pytest has put together what shares a fixture
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    longest_first(items)
+    if not EVERYTHING:
+        fewer_examples(items)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByGroup | None:
+    return ByGroup(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if not EVERYTHING and item.get_closest_marker("long"):
+        pytest.skip("long: runs with LATECOMER_TEST_ALL=1")
     for marker in item.iter_markers("needs"):
         for program in marker.args:
             if shutil.which(program) is None:

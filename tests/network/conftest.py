@@ -28,7 +28,14 @@ NETWORKS: dict[str, Callable[[], Topology]] = {
     "tree": walkthrough,
     "cycle": cycle,
 }
-PLACES = ["one-same", "two-far", "tree-same", "tree-far", "cycle-same", "cycle-far"]
+PLACES = [
+    "one-same",
+    pytest.param("two-far", marks=pytest.mark.long),
+    pytest.param("tree-same", marks=pytest.mark.long),
+    "tree-far",
+    pytest.param("cycle-same", marks=pytest.mark.long),
+    "cycle-far",
+]
 
 
 @dataclass(slots=True)

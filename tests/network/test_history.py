@@ -114,9 +114,10 @@ def test_whoever_is_late_gets_all_of_it_from_the_nearest_store(tmp_path: Path, c
         assert "mean hops" in capfd.readouterr().out
 
 
-def test_a_store_that_is_killed_while_it_answers(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kills", "rate"), [(1, 15), pytest.param(2, 50, marks=pytest.mark.long)])
+def test_a_store_that_is_killed_while_it_answers(kills: int, rate: int, tmp_path: Path) -> None:
     """Nothing is missing and nothing comes twice, also for those whose own broker dies; tests/network/history_kill.py
     does the same for hours."""
-    outcome = trial(tmp_path, kills=2, seed=3, rate=50)
+    outcome = trial(tmp_path, kills=kills, seed=3, rate=rate)
     assert outcome.good, "\n".join(outcome.lines())
     assert all(tally.wanted > 100 for tally in outcome.tallies)

@@ -1,6 +1,7 @@
-"""A program for a cluster: analyse a log, plan, and say what came of it. Run as `python cluster_job.py MASTER LOGDIR`.
+"""A program for a cluster: analyse a log, plan, and print the result.
 
-It says on its standard output what it is about to do, one word per line, and at last the result as JSON.
+Run as `python cluster_job.py MASTER LOGDIR short|long [KEY=VALUE…]`. It prints the name of each step before it begins,
+one word per line, and at last the result as JSON.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ from latecomer.planner.assignment.wrr import Wrr
 from latecomer.planner.problem import Problem, make_problem
 
 BROKERS = 6
-VOTES = Placing(brokers=500, topics=150, popularity=1.0, replicas=12, equal=True)
-"""Large enough that somebody can be killed in between."""
+VOTES = {
+    "short": Placing(brokers=60, topics=20, popularity=1.0, replicas=12, equal=True),
+    "long": Placing(brokers=500, topics=150, popularity=1.0, replicas=12, equal=True),
+}
+"""Whose votes are counted; the long one takes long enough that a worker can be killed meanwhile."""
 SMALL = Placing(brokers=12, stores=2, capacity=5)
 
 
@@ -38,15 +42,15 @@ def say(word: str) -> None:
     print(word, flush=True)
 
 
-def analyzed_and_planned(spark: SparkSession, folder: Path, tasks: int = 4) -> dict[str, Any]:
-    """What is measured in a log, the plan that follows, and the votes of a larger problem."""
+def analyzed_and_planned(spark: SparkSession, folder: Path, size: str, tasks: int = 4) -> dict[str, Any]:
+    """What is measured in a log, the plan that follows, and the votes of another problem."""
     say("analyze")
     measured = measure(spark, find_log(folder), named([f"c{number}/#" for number in range(4)]), now_us=1 << 60)
     say("plan")
     asked = make_problem(tree(BROKERS, 2), measured.demand, PlanLimits(stores=2, capacity=2))
     placement = plan_with(asked, Wrr(), votes_on(spark, asked, tasks=2))
     say("votes")
-    votes = votes_on(spark, larger(), tasks=tasks)
+    votes = votes_on(spark, problem(size), tasks=tasks)
     say("experiments")
     trials = grid.measure([SMALL], 3, spread=grid.on_spark(spark)).rows[SMALL]
     say("source")
@@ -62,8 +66,8 @@ def analyzed_and_planned(spark: SparkSession, folder: Path, tasks: int = 4) -> d
     }
 
 
-def larger() -> Problem:
-    return VOTES.problem(VOTES.ground(1))
+def problem(size: str) -> Problem:
+    return VOTES[size].problem(VOTES[size].ground(1))
 
 
 def digest(votes: np.ndarray[Any, Any]) -> str:
@@ -71,10 +75,10 @@ def digest(votes: np.ndarray[Any, Any]) -> str:
 
 
 def main() -> None:
-    master, folder, *conf = sys.argv[1:]
+    master, folder, size, *conf = sys.argv[1:]
     told = dict(text.split("=", 1) for text in conf)
     with session(SparkSettings(master, "600m", told)) as spark:
-        result = analyzed_and_planned(spark, Path(folder), tasks=8)
+        result = analyzed_and_planned(spark, Path(folder), size, tasks=8)
     say(msgspec.json.encode(result).decode())
 
 

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from tests.schedule import EVERYTHING
+
 LIGHT = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -18,12 +20,15 @@ SHIPPED = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
-"""What users have. A whole job of every kind runs so, here or in a process of its own."""
+"""What users have. With LATECOMER_TEST_ALL=1 a whole job of every kind runs so, without it `analyze` does."""
 
 
 @contextmanager
-def shipped(spark: SparkSession) -> Iterator[SparkSession]:
-    """The Spark of the tests, as users have it."""
+def shipped(spark: SparkSession, *, always: bool = False) -> Iterator[SparkSession]:
+    """The Spark of the tests, as users have it if all tests run, or always."""
+    if not (EVERYTHING or always):
+        yield spark
+        return
     try:
         for key, value in SHIPPED.items():
             spark.conf.set(key, value)

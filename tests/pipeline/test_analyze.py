@@ -85,7 +85,7 @@ def logs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Logs:
     flip(spoilt, page_byte(spoilt))
     shutil.copytree(log, whole)  # which keeps the instants at which files were written
     one.unlink()  # the broker keeps only so many
-    with shipped(spark):
+    with shipped(spark, always=True):
         done = analyze(spark, log, folder / "twice", WISH, now_us=NOW_US)
     with opened(folder / "once") as out:
         once = ingest(spark, out, whole, max_bad=0.5, now_us=NOW_US)

@@ -1,4 +1,4 @@
-"""Real clusters on loopback: a standalone master with two workers, one of which is killed, and Spark Connect."""
+"""Real clusters on loopback: a standalone master with its workers, one of which may be killed, and Spark Connect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from latecomer.model.record import Kind, Record
 from latecomer.planner.greedy import votes
 from tests.pipeline import cluster_job
 from tests.pipeline.cluster import DRIVER, MARK, Started, left_by, start_cluster, start_connect, started
-from tests.pipeline.cluster_job import BROKERS, SMALL, analyzed_and_planned, digest, larger
+from tests.pipeline.cluster_job import BROKERS, SMALL, analyzed_and_planned, digest, problem
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
@@ -42,14 +42,18 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def expected(spark: SparkSession, log: Path) -> dict[str, Any]:
+def expected(spark: SparkSession, log: Path, size: str) -> dict[str, Any]:
     """What embedded Spark says, and of the votes what the planner itself says."""
-    found = analyzed_and_planned(spark, log)
-    assert found["votes"] == digest(votes(larger()))
+    found = analyzed_and_planned(spark, log, size)
+    assert found["votes"] == digest(votes(problem(size)))
     assert found["trials"] == grid.measure([SMALL], 3).rows[SMALL]
     assert found["kinds"] == {"requested": 420, "recalled": 420}
     return found
+
+
+@pytest.fixture(scope="module")
+def short(spark: SparkSession, log: Path) -> dict[str, Any]:
+    return expected(spark, log, "short")
 
 
 @pytest.fixture
@@ -78,8 +82,8 @@ class Job:
 
 
 @contextmanager
-def job(running: Started, master: str, log: Path, **conf: str) -> Iterator[Job]:
-    program = [sys.executable, cluster_job.__file__, master, str(log), *(f"{k}={v}" for k, v in conf.items())]
+def job(running: Started, master: str, log: Path, size: str, **conf: str) -> Iterator[Job]:
+    program = [sys.executable, cluster_job.__file__, master, str(log), size, *(f"{k}={v}" for k, v in conf.items())]
     with subprocess.Popen(program, env=running.environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Job(process)
@@ -87,16 +91,21 @@ def job(running: Started, master: str, log: Path, **conf: str) -> Iterator[Job]:
             process.kill()
 
 
-def test_a_cluster_that_loses_a_worker_comes_to_the_same(running: Started, log: Path, expected: dict[str, Any]) -> None:
-    master = start_cluster(running, 2)
-    with job(running, master, log, **DRIVER) as at_work:
+def test_a_cluster_comes_to_the_same(running: Started, log: Path, short: dict[str, Any]) -> None:
+    with job(running, start_cluster(running, 1), log, "short", **DRIVER) as at_work:
+        assert at_work.result() == short
+
+
+@pytest.mark.long
+def test_a_cluster_that_loses_a_worker_comes_to_the_same(spark: SparkSession, running: Started, log: Path) -> None:
+    with job(running, start_cluster(running, 2), log, "long", **DRIVER) as at_work:
         at_work.until("votes")
         time.sleep(0.5)  # until they are being counted
         running.kill("worker0")
         assert at_work.process.poll() is None
-        assert at_work.result() == expected
+        assert at_work.result() == expected(spark, log, "long")
 
 
-def test_spark_connect_comes_to_the_same(running: Started, log: Path, expected: dict[str, Any]) -> None:
-    with job(running, start_connect(running), log) as at_work:
-        assert at_work.result() == expected
+def test_spark_connect_comes_to_the_same(running: Started, log: Path, short: dict[str, Any]) -> None:
+    with job(running, start_connect(running), log, "short") as at_work:
+        assert at_work.result() == short

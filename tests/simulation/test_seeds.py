@@ -9,8 +9,10 @@ import pytest
 from latecomer.core.routing import Forwarding, Hierarchy, Routing
 from latecomer.sim.chaos import Life, _Chaos
 from latecomer.sim.soak import Verdict, judge
+from tests.simulation.blocks import blocks
 
-SEEDS = 2000
+SEEDS, FEW = 2000, 300
+"""With LATECOMER_TEST_ALL=1, and without."""
 BLOCK = 50
 DRAWS = 400
 """Seeds within which everything that can be drawn has been."""
@@ -37,7 +39,7 @@ def told(verdict: Verdict) -> str:
     return "\n  ".join([*lines, f"replay: latecomer soak --start {verdict.seed} --seeds 1 --transcript"])
 
 
-@pytest.mark.parametrize("start", range(0, SEEDS, BLOCK))
+@pytest.mark.parametrize("start", blocks(FEW, SEEDS, BLOCK))
 def test_every_promise_is_kept(start: int) -> None:
     failed = [verdict for verdict in map(judge, range(start, start + BLOCK)) if verdict.violations]
     assert not failed, "\n".join(map(told, failed))

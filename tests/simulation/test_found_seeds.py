@@ -11,6 +11,7 @@ FOUND = {
         "mqtt",
         (88806312, 659199964, 659200079, 659200106, 659200200, 2181036510),
     ),
+    "the checker demanded order of what was handed on by a member that left its group": ("mqtt", (850715376,)),
     "the checker took a message that came live for another event of the same publication": (
         "history",
         (88803268, 88804632),

@@ -118,6 +118,7 @@ class Ledger:
         self._unsettle(client, wish)
         group = self._groups.get((wish.group, wish.filter)) if wish.group else None
         if group is not None:
+            group.unsteady = True  # its broker hands on what was on its way to it
             group.anchors.pop(client.id, None)
             if not group.anchors:
                 self.excused += group.excuse(1)
@@ -254,7 +255,7 @@ class Ledger:
             self.violate("dup", f"{client.id} got {publication.token} again, not marked as a duplicate")
 
     def _handed_on(self, client: MqttClient, publication: Publication) -> bool:
-        """Whether a publication may come from a member of a group whose session ended."""
+        """Whether a publication may have been meant for a member of a group that left, or whose session ended."""
         groups = (group for (_, filter), group in self._groups.items() if _matches(filter, publication))
         return any(group.unsteady for group in groups if client.id in group.members)
 

@@ -24,7 +24,7 @@ class Group:
     """All members are such, and nobody came or went since. Only then QoS 2 is owed: what was sent to a member whose
     session ended goes to nobody else [MQTT-4.8.2-5]."""
     unsteady: bool = False
-    """A session of a member may have ended: what was handed on may come late."""
+    """A member may have left, or its session ended: what was handed on may come late."""
     owed: dict[str, Publication] = field(default_factory=dict)
     got: Counter[str] = field(default_factory=Counter)
     got_once: Counter[str] = field(default_factory=Counter)

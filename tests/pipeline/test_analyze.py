@@ -265,6 +265,7 @@ def test_the_verb(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("latecomer.cli.analyze.opened", at_hand)
     monkeypatch.setattr("latecomer.pipeline.job.analyze", job)
+    monkeypatch.setattr("latecomer.pipeline.log.segment_names", lambda log: ["one"])
     (tmp_path / "classes").write_text("a/#\nb\n")
     words = ["--classes", str(tmp_path / "classes"), "--since", "100", "--until", "200", "--period", "1m"]
     assert run(VERBS, ["analyze", "log", "--out", "here", "--network", "tree:3", "--max-bad", "0.1", *words]) == CANNOT

@@ -243,7 +243,7 @@ def test_a_plan_that_survives_losses_is_not_given_up_for_distance(tmp_path: Path
     [
         (["--full", "--reassign"], "--full: stores move or stay; leave out --full or --reassign"),
         (["--full", "--moves", "3"], "--moves: a full plan has no budget; leave out --full"),
-        (["--moves", "-1"], "Invalid value for '--moves'"),
+        (["--moves", "-1"], "--moves: must be greater than or equal to 0"),
         (["--horizon", "soon"], "--horizon: 'soon' is not a duration"),
         (["--horizon", "0s"], "--horizon: must be longer than nothing, as in 7d"),
         (["--response", "small"], "--response: 'small' is not a size"),
@@ -268,10 +268,13 @@ def test_bad_plans_are_one_sentence_with_the_file(old: Path, tmp_path: Path, cap
     good = read_plan(old.read_text(), "old")
     text = old.read_text()
     bad = tmp_path / "bad.json"
+    for content in ("", "[]"):
+        bad.write_text(content)
+        assert replan(bad, demand(tmp_path, NEW)) == 2
+        told = f"{str(bad)!r} is not a plan; name a file that 'latecomer plan --out' wrote"
+        assert capsys.readouterr().err == f"latecomer: --plan: {told}\n"
     for content, sentence in (
-        ("", "plan: not a plan: "),
         (text[: len(text) // 2], "plan: not a plan: "),
-        ("[]", "plan: not a plan: "),
         (changed(good, version=99), "version: a plan of version 99"),
         (changed(good, stores=("9",)), "stores: the store '9' is not among the brokers of the plan"),
         (changed(good, replicas={"a": ("2",)}), "replicas.a: '2' is not among the stores of the plan"),

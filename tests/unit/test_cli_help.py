@@ -103,7 +103,7 @@ def test_a_shell_completes_verbs_and_their_options(line: str, found: str) -> Non
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(0.0, "0"), (0.000_02, "0.000020"), (1.379, "1.379"), (913.25, "913.2"), (76_560.4, "76,560")],
+    [(0.0, "0"), (0.000_02, "0.00002"), (1.379, "1.38"), (913.25, "913"), (76_560.4, "76,560")],
 )
 def test_a_rate_is_never_written_with_an_exponent(value: float, shown: str) -> None:
     assert rate(value) == shown

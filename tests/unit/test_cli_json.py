@@ -70,6 +70,7 @@ def analyze(desk: Desk) -> None:
 
     desk.no_spark("analyze")
     desk.result("latecomer.pipeline.job.analyze", example(Analysis))
+    desk.result("latecomer.pipeline.log.segment_names", ["one"])
     said = desk.printed("analyze", str(desk.folder))
     assert is_like(Analysis, said)
     assert json.loads(said)["path"] == "a/path"
@@ -112,7 +113,7 @@ def verify(desk: Desk) -> None:
 
     links = tuple((link.a, link.b) for link in line(5).links)
     desk.no_spark("verify")
-    desk.result("latecomer.pipeline.log.find_log", None)
+    desk.result("latecomer.pipeline.log.find_log", SimpleNamespace(segments=()))
     desk.result("latecomer.pipeline.job.measure", SimpleNamespace(window=SimpleNamespace(since_us=1, until_us=2)))
     desk.result("latecomer.cli.verify._counts", ({}, 0))
     desk.result("latecomer.cli.verify.verdict", example(Verdict))

@@ -313,7 +313,7 @@ def test_a_journal_without_its_file_is_refused(tmp_path: Path) -> None:
 
 def test_what_cannot_be_a_directory_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SettingsError, match=r"data: .* cannot be made"):
+    with pytest.raises(SettingsError, match=r"data: .* is a file; name a directory"):
         Engine.open(tmp_path / "file", SETTINGS)
 
 

@@ -73,15 +73,16 @@ def checkins(
     """Turn check-ins into cells, visits, linger times, repeats, subscriptions and movement, and count them."""
     check_picture(plot)
     _check(follow, max_bad)
-    check_first(master, [*files, *(file for file in (places, friends) if file is not None)])
     with spark_libraries():
         from latecomer.pipeline.checkins_job import Order, analyse_checkins, pretty
+    region = read_region(cell, box, since, until)
+    check_first(master, [*files, *(file for file in (places, friends) if file is not None)])
     order = Order(
         files=tuple(files),
         format=format,
         places=places,
         friends=friends,
-        region=read_region(cell, box, since, until),
+        region=region,
         regular=regular,
         least=least,
         followed=follow,

@@ -9,7 +9,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 PANELS = {
     "Start here": ("demo", "traffic"),
-    "Brokers and clients": ("broker", "up", "pub", "sub", "history", "stores", "store", "user"),
+    "Brokers and clients": ("broker", "up", "pub", "sub", "history", "stores", "store", "sessions", "user"),
     "Plans from the event log": ("analyze", "plan", "replan", "apply", "verify", "watch"),
     "Check-ins and movement": ("checkins", "synth", "movement"),
     "Simulation and papers": ("story", "simulate", "soak", "reproduce"),
@@ -22,6 +22,7 @@ EXAMPLES = {
     "traffic": "latecomer traffic --network latecomer-data --requests 600",
     "pub": """latecomer pub cars/7 '{"brand": "IBM", "price": 1500}' --qos 1""",
     "sub": """latecomer sub 'cars/#' --where 'brand = "IBM" and price <= 1600' --since -15m""",
+    "sessions end": "latecomer sessions end sensor-7 --network latecomer-data",
     "history": "latecomer history 'sensors/+/temp' --since -1h --where 'value > 30' --format csv --out temp.csv",
     "stores": "latecomer stores --network latecomer-data",
     "store": "latecomer store verify latecomer-data/b2",

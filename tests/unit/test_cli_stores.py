@@ -63,6 +63,11 @@ def test_a_gap_that_goes_on_is_not_a_time() -> None:
     assert next(remarks([gap])).startswith("b2: logs/# is filled from other stores")
 
 
+def test_a_store_that_was_there_from_the_beginning() -> None:
+    first = StoresView("b2", msgspec.structs.replace(STORE, complete_since_us=1), (), ())
+    assert [row[6] for row in rows_of([first], NOON_US)] == ["always"]
+
+
 def test_a_store_whose_topics_were_withdrawn() -> None:
     empty = StoresView("b2", msgspec.structs.replace(STORE, classes=(), complete_since_us=0), (), ())
     assert [(row[1], row[2], row[6]) for row in rows_of([empty], NOON_US)] == [("", "1200", "")]

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from latecomer.cli.doors import ask, found_doors
+from latecomer.core.class_row import ALWAYS
 from latecomer.model.errors import LatecomerError
 from latecomer.model.ids import BrokerId
 from latecomer.runtime.amounts import show_size
@@ -113,7 +114,7 @@ def _others(answers: Sequence[StoresView]) -> dict[BrokerId, OtherStoreView]:
 def _row(broker: BrokerId, store: StoreView, now_us: int) -> tuple[str, ...]:
     topics = " ".join(each.topics for each in store.classes)
     size = show_size(store.bytes) + (f" + {show_size(store.cold_bytes)} cold" if store.cold_events else "")
-    since = (age(store.complete_since_us, now_us) or "incomplete") if store.classes else ""
+    since = _complete_for(store.complete_since_us, now_us) if store.classes else ""
     hops = f"{store.hops_mean:.2f}" if store.requests_served else ""
     oldest, newest = age(store.oldest_us, now_us), age(store.newest_us, now_us)
     count = str(store.events + store.cold_events)
@@ -121,8 +122,12 @@ def _row(broker: BrokerId, store: StoreView, now_us: int) -> tuple[str, ...]:
 
 
 def _rumour(other: OtherStoreView, now_us: int) -> tuple[str, ...]:
-    since = age(other.complete_since_us, now_us) or "incomplete"
+    since = _complete_for(other.complete_since_us, now_us)
     return other.broker, " ".join(other.topics), "?", "?", "?", "?", since, "?", "?"
+
+
+def _complete_for(since_us: int, now_us: int) -> str:
+    return "always" if since_us == ALWAYS else age(since_us, now_us) or "incomplete"
 
 
 def age(us: int, now_us: int) -> str:

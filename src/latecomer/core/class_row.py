@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 GAPS_MAX = 64
+ALWAYS = 1
+"""Instant from which on a class is complete that has everything ever published."""
 
 
 class ClassRow(msgspec.Struct, frozen=True, array_like=True):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from latecomer.core.advertisements import Advertisements
-from latecomer.core.class_row import ClassRow, closed, with_gap
+from latecomer.core.class_row import ALWAYS, ClassRow, closed, with_gap
 from latecomer.core.clients import Clients, Disk
 from latecomer.core.effects import Append, Drop, Lookup, Put, TakeBack
 from latecomer.core.inputs import Found, StoreAssigned, StoreBlocked, StoreTrimmed
@@ -244,7 +244,7 @@ class Store:
         if self.first and self.settling.settled and self.everybody():
             for name in self.first if self.settling.first else ():
                 if name in self.rows:
-                    self._keep_row(name, ClassRow(1, self.rows[name].gaps))
+                    self._keep_row(name, ClassRow(ALWAYS, self.rows[name].gaps))
             self.first = {}
 
     def filled(self, name: str, since_us: int) -> None:

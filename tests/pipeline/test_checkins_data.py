@@ -32,6 +32,7 @@ def shared(name: str) -> str:
     return str(path)
 
 
+@pytest.mark.long
 def test_foursquare_us(spark: SparkSession) -> None:
     rows = open_rows(spark, [shared("foursquare_us_checkins.parquet")], now_us=NOW_US)
     visits = stays(checkins(rows, Region())).persist()

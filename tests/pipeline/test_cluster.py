@@ -1,4 +1,8 @@
-"""Real clusters on loopback: a standalone master with its workers, one of which may be killed, and Spark Connect."""
+"""Real clusters on loopback: a standalone master with its workers, one of which may be killed, and Spark Connect.
+
+Every test here starts Java processes of its own, so all are long. What the jobs compute is tested on embedded Spark in
+test_planning.py, test_grid.py and test_measure.py, and what `--master` accepts and refuses in test_session.py.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,8 @@ from latecomer.planner.greedy import votes
 from tests.pipeline import cluster_job
 from tests.pipeline.cluster import DRIVER, MARK, Started, left_by, start_cluster, start_connect, started
 from tests.pipeline.cluster_job import BROKERS, SMALL, analyzed_and_planned, digest, problem
+
+pytestmark = pytest.mark.long
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
@@ -96,7 +102,6 @@ def test_a_cluster_comes_to_the_same(running: Started, log: Path, short: dict[st
         assert at_work.result() == short
 
 
-@pytest.mark.long
 def test_a_cluster_that_loses_a_worker_comes_to_the_same(spark: SparkSession, running: Started, log: Path) -> None:
     with job(running, start_cluster(running, 2), log, "long", **DRIVER) as at_work:
         at_work.until("votes")

@@ -16,9 +16,11 @@ from latecomer.cli.main import VERBS, run
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.movement import read_movement
 from latecomer.model.record import Kind
+from latecomer.pipeline import movement_job
 from latecomer.pipeline.movement_files import Columns, good, read_files, read_log, refused
-from latecomer.pipeline.movement_job import BACK, SECOND, Order, _check_span, predict_movement
+from latecomer.pipeline.movement_job import BACK, LEARNED_METHODS, SECOND, Order, _check_span, predict_movement
 from latecomer.pipeline.stages.movement import KNOWN, TEST, parted, transitions
+from tests.conftest import EVERYTHING
 from tests.pipeline.engine import shipped
 from tests.pipeline.logs import BEGIN_US, record, write_log
 
@@ -51,6 +53,8 @@ def test_the_verb_learns_tests_and_exports(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(verb, "opened", lambda *_: shipped(spark))
+    if not EVERYTHING:  # every method that learns takes seconds to do so
+        monkeypatch.setattr(movement_job, "LEARNED_METHODS", {SECOND: LEARNED_METHODS[SECOND]})
     file, model, picture = commuters(tmp_path / "log.csv"), tmp_path / "m.movement", tmp_path / "m.svg"
     wanted = ["movement", str(file), *COLUMNS, "--test-weeks=1", "--order=2", "--keep-above=0.5"]
     assert run(VERBS, [*wanted, "--json", f"--model={model}", f"--plot={picture}", f"--out={tmp_path / 'out'}"]) == 0

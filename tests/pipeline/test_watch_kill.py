@@ -1,4 +1,8 @@
-"""The short form of `watch_kill.py`: killed where it is most delicate, and taken over by another process."""
+"""The short form of `watch_kill.py`: killed where it is most delicate, and taken over by another process.
+
+Each starts a Java process of its own, so both are long. What a kill leaves behind, and a batch that Spark hands over
+again after it, is also tested in one process, in test_watch.py.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +31,9 @@ AFTER = "batches/0000000000", "batches/0000000001"
 
 @pytest.mark.parametrize(
     "kills",
-    [pytest.param([AFTER[0]], id="once"), pytest.param([BEFORE, AFTER[1]], id="twice", marks=pytest.mark.long)],
+    [pytest.param([AFTER[0]], id="once"), pytest.param([BEFORE, AFTER[1]], id="twice")],
 )
+@pytest.mark.long
 def test_killed_and_taken_over(kills: list[str], spark: SparkSession, tmp_path: Path) -> None:
     log, state = tmp_path / "log", tmp_path / "state"
     network = Network(log, seed=3)

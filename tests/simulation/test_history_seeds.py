@@ -131,12 +131,16 @@ EXPECTED = {
 }
 
 
-def test_everything_that_can_go_wrong_does() -> None:
-    """Every fault strikes, every message about the past travels, and every way of asking is taken."""
+@pytest.mark.parametrize("part", [0.9, pytest.param(1.0, marks=pytest.mark.long)])
+def test_everything_that_can_go_wrong_does(part: float) -> None:
+    """Every fault strikes, every message about the past travels, and every way of asking is taken. A few seeds draw
+    most of that; the rarest needs many, so all of it is a long test."""
     seen: Counter[str] = Counter()
     for seed in range(DRAWS):
         Watched(seed, seen).run()
-        if all(seen[name] for name in EXPECTED):
+        missing = sorted(name for name in EXPECTED if not seen[name])
+        if len(missing) <= (1 - part) * len(EXPECTED):
             break
-    assert sorted(name for name in EXPECTED if not seen[name]) == []
+    else:
+        pytest.fail(f"not within {DRAWS} seeds: {missing}")
     assert seen["complete"] > seen["incomplete"], "most answers can be held to their word"

@@ -143,8 +143,10 @@ EXPECTED = {
 }
 
 
-def test_everything_that_can_go_wrong_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every fault strikes, every packet is lost on its way, and what was interrupted goes on."""
+@pytest.mark.parametrize("part", [0.9, pytest.param(1.0, marks=pytest.mark.long)])
+def test_everything_that_can_go_wrong_does(part: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every fault strikes, every packet is lost on its way, and what was interrupted goes on. A few seeds draw most of
+    that; the rarest needs many, so all of it is a long test."""
     seen: Counter[str] = Counter()
     to_client, to_broker = Pipes._reached_client, Pipes._reached_broker
 
@@ -169,6 +171,6 @@ def test_everything_that_can_go_wrong_does(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Pipes, "_reached_broker", reached_broker)
     for seed in range(DRAWS):
         Watched(seed, seen).run()
-        if all(seen[name] for name in EXPECTED):
+        if sum(seen[name] > 0 for name in EXPECTED) >= part * len(EXPECTED):
             return
     pytest.fail(f"not within {DRAWS} seeds: {sorted(name for name in EXPECTED if not seen[name])}")

@@ -97,7 +97,7 @@ class HistoryChaos(ClientFaults):
         self.tables = MqttTables(self.world, self.clients, self.ledger)
         self.plain = SimClients(self.world, [])
         self.tables.clients = self.plain
-        self.questions = Questions(self.world, self.ledger.violate, self.ledger.sources)
+        self.questions = Questions(self.world, self.ledger.violate, self.ledger.sources, self.ledger.burnt)
         self.moves = Moves(self.world, Random(f"{seed} moves"), self._assign, self.ledger.violate)
         self._movable = seed % MOVING == 1
         self._first = Random(f"{seed} first")

@@ -128,11 +128,13 @@ def _held_events(core: Broker) -> int:
 class Questions:
     """What was asked in the core's plain language, and what stores held at that moment."""
 
-    def __init__(self, world: World, violate: Violate, published: Container[str]) -> None:
+    def __init__(self, world: World, violate: Violate, published: Container[str], burnt: Container[str]) -> None:
         self.world = world
         self.violate = violate
         self.published = published
         """Events that their brokers took. A store may have one that its broker lost in a crash: it is taken back."""
+        self.burnt = burnt
+        """Events that nobody need have, since a disk was lost."""
         self.held: list[tuple[SimRequest, dict[BrokerId, dict[EventId, Event]], list[BrokerId]]] = []
         """The last are the stores that kept all the topics that were asked for."""
         self.answered = 0
@@ -196,7 +198,8 @@ class Questions:
             since_us = max(since_us, request.events[0].published_us + 1 if request.events else NUMBER_MAX)
         for id, event in held.items():
             inside = since_us <= event.published_us and (not query.until_us or event.published_us <= query.until_us)
-            if inside and id not in got and not event.expires_us and str(id) in self.published:
+            owed = not event.expires_us and str(id) in self.published and str(id) not in self.burnt
+            if inside and id not in got and owed:
                 self.violate("lost", f"{_asked(request)}: {id} is not in the answer of {request.outcome.stores[0]}")
 
 

@@ -146,6 +146,8 @@ class HistoryLedger:
     accepted_at: dict[str, Instant] = field(default_factory=dict)
     lost: dict[str, None] = field(default_factory=dict)
     """Publications that were on a disk that was lost."""
+    burnt: dict[str, None] = field(default_factory=dict)
+    """Events that nobody need have after a disk was lost: it kept them for others, or they had QoS 0."""
     disks_from: dict[BrokerId, Instant] = field(default_factory=dict)
     """When brokers began with an empty disk, those that lost one."""
     drops: dict[tuple[ClientId, str], Instant] = field(default_factory=dict)
@@ -260,9 +262,11 @@ class HistoryLedger:
             return
         self.learn(disk)
         self.disks_from[broker] = self.world.now
+        self.burnt |= {str(event.id): None for event in disk.store.events.values() if not event.reliable}
         for event in disk.tables.get("outbox", {}).get("", {}).values():
             assert isinstance(event, Event)
             self.lost[_token(event)] = None
+            self.burnt[str(event.id)] = None
 
     def learn(self, disk: Disk) -> None:
         """Remember what a store has, before it lets go of it."""

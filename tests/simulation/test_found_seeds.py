@@ -18,7 +18,7 @@ FOUND = {
     ),
     "the checker demanded the nearest store after a move that came while it answered": ("history", (88803256,)),
     "the checker asked a store that was dead": ("history", (175225819,)),
-    "the checker demanded events that burnt with the only disk that had them": ("history", (3420780927,)),
+    "the checker demanded events that burnt with the only disk that had them": ("history", (3420780927, 420212600)),
     "the checker demanded an event that its broker had lost in a crash and the store had taken back": (
         "history",
         (88806596,),

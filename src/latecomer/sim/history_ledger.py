@@ -19,7 +19,7 @@ from latecomer.messages.link import LinkMessage
 from latecomer.messages.mqtt import V5, Publish
 from latecomer.model.event import Event, Value
 from latecomer.model.filters import Filter, filter_matches
-from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
+from latecomer.model.ids import NUMBER_MAX, BrokerId, ClientId, EventId, Instant
 from latecomer.model.record import Kind, Record
 from latecomer.sim.checkers import Violation
 from latecomer.sim.disk import Disk
@@ -30,6 +30,7 @@ from latecomer.sim.world import World
 
 END = "$history/end"
 SECOND_US = 1_000_000
+NOT_YET = NUMBER_MAX
 
 
 @dataclass(slots=True, frozen=True)
@@ -149,7 +150,7 @@ class HistoryLedger:
     burnt: dict[str, None] = field(default_factory=dict)
     """Events that nobody need have after a disk was lost: it kept them for others, or they had QoS 0."""
     disks_from: dict[BrokerId, Instant] = field(default_factory=dict)
-    """When brokers began with an empty disk, those that lost one."""
+    """When brokers that lost their disk began with an empty one; `NOT_YET`: they are still dead."""
     drops: dict[tuple[ClientId, str], Instant] = field(default_factory=dict)
     episodes: dict[tuple[ClientId, str], list[Episode]] = field(default_factory=dict)
     events: dict[str, dict[EventId, Event]] = field(default_factory=dict)
@@ -250,6 +251,8 @@ class HistoryLedger:
             self.drops[record.client, record.topic] = self.world.now
         elif record.kind is Kind.REJECTED:
             self.violate("honesty", f"{record.broker} rejected {record.peer}: {record.detail}")
+        elif record.kind is Kind.STARTED and self.disks_from.get(record.broker) == NOT_YET:
+            self.disks_from[record.broker] = self.world.now
         elif record.kind is Kind.PUBLISHED:
             self.sources[record.event] = (record.client, record.topic)
 
@@ -261,7 +264,7 @@ class HistoryLedger:
         if keeps_disk:
             return
         self.learn(disk)
-        self.disks_from[broker] = self.world.now
+        self.disks_from[broker] = NOT_YET
         self.burnt |= {str(event.id): None for event in disk.store.events.values() if not event.reliable}
         for event in disk.tables.get("outbox", {}).get("", {}).values():
             assert isinstance(event, Event)

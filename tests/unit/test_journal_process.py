@@ -379,6 +379,16 @@ def test_the_process_that_lives_long_never_loads_arrow(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
+def test_segments_that_come_often_are_made_without_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight brokers that each loaded Arrow every second left no time for anything else."""
+    monkeypatch.setattr(apart.os, "fork", lambda: pytest.fail("it forked"))
+    bench = Bench(tmp_path, rows_max=2, seconds_max=1.0)
+    bench.take(records(2))
+    assert len(names(tmp_path)) == 1
+
+
 def test_a_child_that_is_killed_is_a_failure_and_the_rows_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(tmp_path, rows_max=2)
     with monkeypatch.context() as killed:

@@ -3,9 +3,10 @@
 Theory of operation. Standard input is a stream of frames, each a length and a message in MessagePack: first the orders,
 then batches of what the broker noted. Runs of one instant, which is some milliseconds long, are merged. Records are
 packed until there are enough rows or seconds for a segment, which a short-lived process makes of them (`apart`):
-it needs Arrow, and this process, which lives as long as the broker, would keep the memory that Arrow takes. While the
-disk does not take it, nothing more is read: the pipe fills, and the broker drops what does not fit. What has become
-of everything is reported on standard output, line by line.
+it needs Arrow, and this process, which lives as long as the broker, would keep the memory that Arrow takes. Where
+segments come every few seconds, this process makes them itself. While the disk does not take it, nothing more is read:
+the pipe fills, and the broker drops what does not fit. What has become of everything is reported on standard output,
+line by line.
 
 The end of the input is the only end. A broker that was killed has left its last notes in the pipe, and they are still
 written; signals, which the terminal and the service manager send to everybody, are for the broker.
@@ -27,7 +28,7 @@ from typing import Any
 import msgspec
 
 from latecomer.eventlog import EventLogError, Files, Keep
-from latecomer.eventlog.apart import Made, make_apart, pack
+from latecomer.eventlog.apart import Made, make_apart, make_here, pack
 from latecomer.eventlog.files import BYTES_MAX
 from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Kind, Record
@@ -39,6 +40,8 @@ HEAD_BYTES = 4
 CHUNK_BYTES = 1 << 20
 PART_ROWS = 5_000
 """Records that are packed together, and become columns together."""
+OFTEN_S = 10.0
+"""Segments that come more often than this are made in this process: to load Arrow for each takes half a second."""
 LAST_ATTEMPTS = 3
 PROBLEM_MAX = 900
 """Characters: a report must fit into what a pipe takes at once."""
@@ -194,7 +197,8 @@ class Segments:
 
     def _write(self) -> Made:
         """Put a segment into place; its contents are made once, however often the disk fails."""
-        made = self._made = self._made or make_apart(self._parts)
+        make = make_here if self._orders.seconds_max < OFTEN_S else make_apart
+        made = self._made = self._made or make(self._parts)
         if not made.rows:
             return made
         if self._files is None:

@@ -383,7 +383,7 @@ def test_segments_that_come_often_are_made_without_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight brokers that each loaded Arrow every second left no time for anything else."""
-    monkeypatch.setattr(apart.os, "fork", lambda: pytest.fail("it forked"))
+    monkeypatch.setattr("latecomer.eventlog.apart.os.fork", lambda: pytest.fail("it forked"))
     bench = Bench(tmp_path, rows_max=2, seconds_max=1.0)
     bench.take(records(2))
     assert len(names(tmp_path)) == 1

@@ -17,6 +17,8 @@ SETTINGS = SparkSettings(
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
         "spark.driver.extraJavaOptions": QUICK,
+        # For every column Spark would be told, and remember, which line of Python asked for it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         **LIGHT,
     },
 )

@@ -53,6 +53,11 @@ def second_part() -> list[Record]:
     """What broker b2 wrote; its clock is wrong once."""
     found = [record(n, "b2", Kind.PUBLISHED, topic="city/north", count=n) for n in range(5)]
     found.append(record(30, "b2", Kind.CONNECTED, client="wanderer"))
+    found.append(
+        record(
+            30, "b2", Kind.MOVED, client="wanderer", peer="b1", count=4, detail="standard, 6 frames, 900 bytes, 12 ms"
+        )
+    )
     found.append(record(31, "b2", Kind.REQUESTED, client="wanderer", filter="nowhere/#"))
     found.append(record(32, "b2", Kind.RECALLED, filter="nowhere/#", hops=-1, detail="no store"))
     found.append(record(10**8, "b2", Kind.PUBLISHED, topic="from/the/future"))
@@ -127,11 +132,13 @@ def test_the_tables(logs: Logs) -> None:
     assert read(done, "publications")[0][:3] == ("city/+", "b2", 1 + 1 + 2 + 3 + 4)
     assert read(done, "distances") == [("", "b2", 0, 1, 1, 0, 0), ("city/+", "b1", 12, 0, 0, 24, 48)]
     assert read(done, "transitions") == [("b1", "b2", 1, 1, 8_000_000)]
+    assert read(done, "hand_overs") == [("b1", "b2", "standard", 1, 1, 4, 6, 900, 12.0, 12, [0] * 4 + [1] + [0] * 11)]
+    assert 'aria-label="time of hand-overs by algorithm"' in (done.path / "report.html").read_text("utf-8")
     assert read(done, "subscriptions") == [(f"{SHOP}/#", "b1", 1, 1, 0)]
-    assert [row[:2] for row in read(done, "brokers")] == [("b1", 29), ("b2", 8)]
+    assert [row[:2] for row in read(done, "brokers")] == [("b1", 29), ("b2", 9)]
     assert read(done, "popularity")[0][:4] == ("city/+", 12, 1.0, 1)
     periods = read(done, "timeline")
-    assert sum(row[1] for row in periods) == 37  # type: ignore[misc]
+    assert sum(row[1] for row in periods) == 38  # type: ignore[misc]
     begins = [int(str(row[0])) for row in periods]
     assert begins == list(range(begins[0], begins[0] + 41_000_000, 1_000_000))
     assert any(row[1:] == (0,) * 7 for row in periods), "a second in which nothing happened is there, and is zero"
@@ -158,7 +165,7 @@ def test_the_report(logs: Logs) -> None:
     for words in ("Demand", "Zipf", "12 requests were served from 2.0000 ± 0.0000", "an unknown broker", "1 times"):
         assert words in page
     assert "<script" not in page
-    assert page.count("<svg") == 6
+    assert page.count("<svg") == 7
     told = json.loads((logs.done.path / "summary.json").read_text())
     assert told["requests"] == 13
 

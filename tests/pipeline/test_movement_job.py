@@ -18,7 +18,16 @@ from latecomer.model.movement import read_movement
 from latecomer.model.record import Kind
 from latecomer.pipeline import movement_job
 from latecomer.pipeline.movement_files import Columns, good, read_files, read_log, refused
-from latecomer.pipeline.movement_job import BACK, LEARNED_METHODS, SECOND, Order, _check_span, predict_movement
+from latecomer.pipeline.movement_job import (
+    BACK,
+    LEARNED_METHODS,
+    OWN,
+    SECOND,
+    STRICT,
+    Order,
+    _check_span,
+    predict_movement,
+)
 from latecomer.pipeline.stages.movement import KNOWN, TEST, parted, transitions
 from tests.conftest import EVERYTHING
 from tests.pipeline.engine import shipped
@@ -53,8 +62,10 @@ def test_the_verb_learns_tests_and_exports(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(verb, "opened", lambda *_: shipped(spark))
-    if not EVERYTHING:  # every method that learns takes seconds to do so
+    if not EVERYTHING:  # every method and every size takes seconds
         monkeypatch.setattr(movement_job, "LEARNED_METHODS", {SECOND: LEARNED_METHODS[SECOND]})
+        monkeypatch.setattr(movement_job, "STRICT", {name: STRICT[name] for name in ("most frequent of all", OWN)})
+        monkeypatch.setattr(movement_job, "KEEP_ABOVE", ())
     file, model, picture = commuters(tmp_path / "log.csv"), tmp_path / "m.movement", tmp_path / "m.svg"
     wanted = ["movement", str(file), *COLUMNS, "--test-weeks=1", "--order=2", "--keep-above=0.5"]
     assert run(VERBS, [*wanted, "--json", f"--model={model}", f"--plot={picture}", f"--out={tmp_path / 'out'}"]) == 0

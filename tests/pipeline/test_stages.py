@@ -14,6 +14,7 @@ from latecomer.pipeline.classes import named
 from latecomer.pipeline.log import Window
 from latecomer.pipeline.schemas import QUARANTINE, RECORDS
 from latecomer.pipeline.stages.distances import answers, distances, hops
+from latecomer.pipeline.stages.hand_overs import hand_overs
 from latecomer.pipeline.stages.rates import chosen_period_s, counted, filtered, smoothed
 from latecomer.pipeline.stages.records import judged, refused, sound
 from latecomer.pipeline.stages.sessions import sessions
@@ -93,6 +94,22 @@ def test_clients_that_move(spark: SparkSession) -> None:
         ("d", 1, "b1", 9, None, 1),
     ]
     assert told(transitions(seen)) == [("b1", "b2", 1, 1, 3), ("b2", "b1", 1, 1, 1)]
+
+
+def test_sessions_that_were_handed_over(spark: SparkSession) -> None:
+    records = table(
+        spark,
+        Record(1, "b2", Kind.MOVED, client="c", peer="b1", count=3, detail="standard, 5 frames, 100 bytes, 10 ms"),
+        Record(2, "b2", Kind.MOVED, client="d", peer="b1", detail="standard, 5 frames, 100 bytes, 40 ms"),
+        Record(3, "b2", Kind.MOVED, client="c", peer="b1", count=1, detail="of a later version"),
+        Record(4, "b1", Kind.MOVED, client="c", peer="b2", detail="standard, 5 frames, 100 bytes, 5 ms"),
+        Record(5, "b1", Kind.CONNECTED, client="c", peer="b2"),
+    )
+    assert told(hand_overs(records)) == [
+        ("b1", "b2", "", 1, 1, 1, None, None, None, None, [0] * 16),
+        ("b1", "b2", "standard", 2, 2, 3, 10, 200, 25.0, 40, [0, 0, 0, 0, 1, 0, 1, *[0] * 9]),
+        ("b2", "b1", "standard", 1, 1, 0, 5, 100, 5.0, 5, [0, 0, 0, 1, *[0] * 12]),
+    ]
 
 
 def test_subscriptions_that_come_and_go(spark: SparkSession) -> None:

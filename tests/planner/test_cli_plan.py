@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -465,18 +465,20 @@ def test_without_the_extra_a_sentence_says_what_to_install(demand: Path) -> None
 
 
 def test_ctrl_c_ends_with_a_sentence_and_leaves_no_file(tmp_path: Path) -> None:
+    """Planning goes on until it is interrupted. An interrupt that comes while numba is called back by its compiler is
+    lost, and whoever waits presses the keys again."""
     file = tmp_path / "demand.json"
-    rates = {f"t{t}": {f"b{b}": 1 + (t * b) % 7 for b in range(1, 400)} for t in range(40)}
+    rates = {f"t{t}": {f"b{b}": 1 + (t * b) % 7 for b in range(1, 40)} for t in range(4)}
     file.write_text(json.dumps({"rates": rates}))
     out = tmp_path / "plan.json"
     words = [
         "plan",
         "--topology",
-        "random:400,300",
+        "random:40,30",
         "--demand",
         str(file),
         "--stores",
-        "30",
+        "5",
         "--capacity",
         "9",
         "--out",
@@ -488,7 +490,7 @@ def test_ctrl_c_ends_with_a_sentence_and_leaves_no_file(tmp_path: Path) -> None:
         "first = work.make_plan\n"
         "def telling(*given):\n"
         "    print('begun', flush=True)\n"
-        "    return first(*given)\n"
+        "    while True: first(*given)\n"
         "work.make_plan = telling\n"
         "main()\n"
     )
@@ -497,9 +499,11 @@ def test_ctrl_c_ends_with_a_sentence_and_leaves_no_file(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
-        time.sleep(0.2)
-        os.kill(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=300)
+        err = None
+        while err is None:
+            os.kill(process.pid, signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                _, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert err == "latecomer: interrupted\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demand.json"]

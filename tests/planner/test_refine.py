@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numba import njit
 
 from latecomer.planner.cost import cost, worst_loss
 from latecomer.planner.legality import Infeasible, Placement, check
@@ -16,11 +17,16 @@ from latecomer.planner.refine import measure, moved, refine
 from latecomer.planner.search import Objective, case_of, state_of
 from latecomer.planner.search_kernels import descend
 from latecomer.planner.search_start import complete, repair
-from latecomer.planner.search_state_kernels import price
+from latecomer.planner.search_state_kernels import Case, State, price
 from tests.planner.limited import limited, placements, some_placement
 
 SEEDS = st.integers(0, 2**32)
 OBJECTIVES: list[Objective] = ["hops", "mean-loss", "worst-loss"]
+
+
+@njit
+def price_everywhere(case: Case, state: State) -> None:
+    price(case, state, True)
 
 
 def line(count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
@@ -61,7 +67,7 @@ def test_prices_of_exchanges_are_differences_of_the_objective(seed: int, objecti
         return
     case = case_of(problem, objective)
     state = state_of(case, start.stores, start.replicas)
-    price(case, state, True)
+    price_everywhere(case, state)
     now = measure(problem, start, objective)[0]
     for topic, places in enumerate(start.replicas):
         for slot in range(len(places)):

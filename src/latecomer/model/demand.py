@@ -50,6 +50,10 @@ class Demand(msgspec.Struct, frozen=True):
         """Requests per second for everything."""
         return math.fsum(self.rate(topic) for topic in self.topics)
 
+    def total_publications(self) -> float:
+        """Publications per second of everything."""
+        return math.fsum(rate for row in self.publications.values() for rate in row.values())
+
     def check(self) -> None:
         """Raise a SettingsError that names the first thing wrong."""
         if not self.topics:

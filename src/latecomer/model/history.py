@@ -11,7 +11,7 @@ from latecomer.model.filters import Filter
 from latecomer.model.ids import BrokerId, Name, Number
 
 
-class Key(msgspec.Struct, frozen=True, order=True, array_like=True):
+class Key(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True, gc=False):
     """The place of an event in history, the same in every store: when it was published, then which it is.
 
     An origin never stamps an event earlier than the one before, so the events of one origin stand in the order of their

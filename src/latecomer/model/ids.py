@@ -19,7 +19,7 @@ Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)
 """A broker id as it may come from outside: never empty, never endless."""
 
 
-class EventId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True):
+class EventId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True, gc=False):
     """Ingress broker, its epoch (a new one only when its disk was lost) and a sequence number: unique everywhere."""
 
     origin: Name

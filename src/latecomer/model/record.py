@@ -52,6 +52,10 @@ class Kind(StrEnum):
     """A client got the history it asked for: from which store, how far away, how many events."""
     REPLAYED = "replayed"
     """An event of the past was handed to a client."""
+    MOVED = "moved"
+    """A session came from another broker (`peer`), with so many deliveries that its client has not settled."""
+    RESTORED = "restored"
+    """A new session began with so many subscriptions of one that cannot be had from its broker (`peer`)."""
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -91,7 +91,10 @@ def topic_matches(pattern: str, topic: str) -> bool:
             return False
     elif len(levels) != len(wanted):
         return False
-    return all(want in ("+", level) for want, level in zip(wanted, levels, strict=False))
+    for want, level in zip(wanted, levels, strict=False):
+        if want != level and want != "+":
+            return False
+    return True
 
 
 @lru_cache(maxsize=65_536)

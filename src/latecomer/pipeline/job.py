@@ -1,6 +1,7 @@
 """The job over a network's event log: segments in, tables and a report out. The only place that names tables.
 
 records → sessions → visits → transitions            (who moves where)
+records → hand_overs                                 (sessions that moved, and how long that took)
         → requests → rates → demand → popularity     (who asks for what)
         → answers  → distances, hops                 (how far the stores were)
         → publications, subscriptions, brokers

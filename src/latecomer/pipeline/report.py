@@ -154,6 +154,48 @@ def _movement(place: Place, summary: Summary) -> Iterable[str]:
         yield plots.heat_map(moves, "moves", ("to", "from"))
         rows = sorted(moves, key=lambda row: (-row[2], row[0], row[1]))
         yield table(("from", "to", "times"), rows[:ROWS], len(rows), "transitions")
+    yield from _hand_overs(place)
+
+
+def _hand_overs(place: Place) -> Iterable[str]:
+    """Sessions that moved with their clients, or by an operator's wish."""
+    found = sorted(read(place("hand_overs")).to_pylist(), key=lambda row: (-row["sessions"], row["from_broker"]))
+    if not found:
+        return
+    yield f"<p>{sum(row['sessions'] for row in found):,} sessions were handed over from broker to broker.</p>"
+    times: dict[str, list[int]] = {}
+    for row in sorted(found, key=lambda row: row["algorithm"]):
+        if any(row["ms_counts"]):
+            before = times.get(row["algorithm"], [0] * len(row["ms_counts"]))
+            times[row["algorithm"]] = [a + b for a, b in zip(before, row["ms_counts"], strict=True)]
+    if times:
+        yield plots.hand_over_times(times)
+    shown = [
+        (
+            row["from_broker"],
+            row["to_broker"],
+            row["algorithm"],
+            row["sessions"],
+            row["deliveries"],
+            "" if row["frames"] is None else f"{row['frames'] / row['sessions']:.1f}",
+            "" if row["bytes"] is None else f"{row['bytes'] / row['sessions']:,.0f}",
+            "" if row["ms_mean"] is None else f"{row['ms_mean']:.1f}",
+            "" if row["ms_max"] is None else row["ms_max"],
+        )
+        for row in found[:ROWS]
+    ]
+    heads = (
+        "from",
+        "to",
+        "algorithm",
+        "sessions",
+        "waiting messages",
+        "frames each",
+        "bytes each",
+        "mean ms",
+        "longest ms",
+    )
+    yield table(heads, shown, len(found), "hand_overs")
 
 
 def _quarantine(summary: Summary) -> Iterable[str]:

@@ -131,6 +131,22 @@ def churn(rows: Sequence[tuple[str, int, int]]) -> str:
     return _svg(figure, "subscriptions that began and ended")
 
 
+def hand_over_times(found: Mapping[str, Sequence[int]]) -> str:
+    """For each algorithm, the share of sessions that were there within a time; classes are those of the table."""
+    figure, axes = _figure(3.0)
+    for (name, counts), colour in zip(found.items(), COLOURS, strict=False):
+        within = [2**at for at in range(len(counts))]
+        shares = 100 * np.cumsum(counts) / sum(counts)
+        axes.step(within, shares, where="post", color=colour, label=f"{label(name)}, {sum(counts):,} sessions")
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.set_ylim(0, 103)
+    axes.set_xlabel("milliseconds from the CONNECT, or from the wish to move it, until the session was there")
+    axes.set_ylabel("% of sessions")
+    axes.legend(frameon=False, loc="lower right")
+    return _svg(figure, "time of hand-overs by algorithm")
+
+
 # -- drawing
 
 

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from latecomer.pipeline.calibration import Calibration, distance_class, kilometres
+from latecomer.pipeline.calibration import Calibration
 from latecomer.pipeline.stages import habits
 
 Floats = npt.NDArray[np.float64]
@@ -109,10 +109,7 @@ class People:
         self._homes = _cumulated(np.array([cell.homes for cell in cells], dtype=np.float64))
         mean = calibration.checkins / calibration.users
         self._busy = np.array([cell.busy / cell.homes / mean if cell.homes else 1.0 for cell in cells])
-        self._pull = np.array(
-            [[0.0 if a == b else b.users * calibration.nearness[distance_class(kilometres(a, b, self._size))]
-              for b in cells] for a in cells]
-        )  # fmt: skip
+        self._pull = _pulls(calibration)
 
     def checkins(self, users: Ints) -> dict[str, npt.NDArray[Any]]:
         """All check-ins of these users, by user and time: user, time (seconds since 1970), lat, lon, place."""
@@ -263,6 +260,21 @@ class _Walk:
             found = np.where(take, cell, found)
             open_ &= ~take
         return found
+
+
+def _pulls(calibration: Calibration) -> Floats:
+    """[cells, cells] how likely a new cell is from another: its visitors, and how near it is; never the same."""
+    size = calibration.cell
+    lat, lon = (
+        np.radians((np.array(edges) + 0.5) * size)
+        for edges in zip(*((cell.row, cell.column) for cell in calibration.places), strict=True)
+    )
+    across = np.cos(lat)[:, None] * np.cos(lat) * np.sin((lon[:, None] - lon) / 2) ** 2
+    far_km = 2 * habits.EARTH_KM * np.arcsin(np.sqrt(np.sin((lat[:, None] - lat) / 2) ** 2 + across))
+    nearness = np.array(calibration.nearness)[np.searchsorted(np.array(habits.DISTANCES_KM), far_km, side="right")]
+    pull: Floats = nearness * np.array([cell.users for cell in calibration.places], dtype=np.float64)
+    np.fill_diagonal(pull, 0.0)
+    return pull
 
 
 def gamma_knots(shape: float) -> Floats:

@@ -14,6 +14,7 @@ from latecomer.pipeline.log import Window
 from latecomer.pipeline.output import Run, read_table
 from latecomer.pipeline.stages.demand import demand
 from latecomer.pipeline.stages.distances import answers, distances, hops
+from latecomer.pipeline.stages.hand_overs import hand_overs
 from latecomer.pipeline.stages.publications import publication_rates, publications
 from latecomer.pipeline.stages.rates import counted, counts_of, filtered, periods_of, rates
 from latecomer.pipeline.stages.records import brokers_seen
@@ -78,6 +79,7 @@ class Tables:
         )
         stays = self._write("visits", visits(stays), ("client", "visit"), SPREAD_FILES)
         self._write("transitions", transitions(stays), ("from_broker", "to_broker"))
+        self._write("hand_overs", hand_overs(self.records), ("from_broker", "to_broker", "algorithm"))
 
     def _write(self, name: str, table: DataFrame, sort: tuple[str, ...], files: int = 1) -> DataFrame:
         self.tell(name)

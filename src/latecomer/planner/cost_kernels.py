@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from latecomer.planner.compiling import kernel
 
 Ints = npt.NDArray[np.int64]
 Matrix = npt.NDArray[Any]
@@ -17,7 +18,7 @@ Matrix = npt.NDArray[Any]
 NOBODY = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def topic_costs(distance: Matrix, rates: Ints, starts: Ints, places: Ints) -> Ints:
     """[T] requests times the distance to the nearest replica."""
     topics, count = rates.shape
@@ -37,7 +38,7 @@ def topic_costs(distance: Matrix, rates: Ints, starts: Ints, places: Ints) -> In
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def nearest_replica(distance: Matrix, places: Ints, found: Ints) -> None:
     """Per broker the nearest of `places`, the lowest index of equals."""
     for broker in range(len(distance)):
@@ -53,7 +54,7 @@ def nearest_replica(distance: Matrix, places: Ints, found: Ints) -> None:
         found[broker] = best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def store_loads(distance: Matrix, rates: Ints, starts: Ints, places: Ints) -> Ints:
     """[N] requests for which a broker is the nearest replica."""
     topics, count = rates.shape
@@ -67,7 +68,7 @@ def store_loads(distance: Matrix, rates: Ints, starts: Ints, places: Ints) -> In
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def single_losses(distance: Matrix, rates: Ints, starts: Ints, places: Ints) -> tuple[Ints, Ints]:
     """[N] how much the cost grows when the store there is lost, and [N] the requests that then nobody serves."""
     topics, count = rates.shape

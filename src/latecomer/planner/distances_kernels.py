@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from latecomer.planner.compiling import inner, kernel
 
 Ints = npt.NDArray[np.int64]
 AnyInts = npt.NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def breadth_first(starts: Ints, heads: Ints, source: int, hops: Ints, queue: Ints) -> None:
     """Hops from `source` to all; −1 for those out of reach."""
     hops[:] = -1
@@ -33,7 +34,7 @@ def breadth_first(starts: Ints, heads: Ints, source: int, hops: Ints, queue: Int
                 written += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def widest_hops(starts: Ints, heads: Ints) -> int:
     """The longest of the shortest paths, or −1 when some pair has none."""
     count = len(starts) - 1
@@ -49,7 +50,7 @@ def widest_hops(starts: Ints, heads: Ints) -> int:
     return widest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_hops(starts: Ints, heads: Ints, distance: AnyInts, toward: AnyInts) -> None:
     """All hops, and per target the next broker on the way: the first (lowest) neighbour that is one hop nearer."""
     count = len(starts) - 1
@@ -66,7 +67,7 @@ def fill_hops(starts: Ints, heads: Ints, distance: AnyInts, toward: AnyInts) -> 
                     break
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _before(a: int, b: int, length: Ints, hops: Ints) -> bool:
     """Whether a is nearer than b: by length, then hops, then index."""
     if length[a] != length[b]:
@@ -76,7 +77,7 @@ def _before(a: int, b: int, length: Ints, hops: Ints) -> bool:
     return a < b
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _rise(heap: Ints, place: Ints, at: int, length: Ints, hops: Ints) -> None:
     node = heap[at]
     while at > 0:
@@ -90,7 +91,7 @@ def _rise(heap: Ints, place: Ints, at: int, length: Ints, hops: Ints) -> None:
     place[node] = at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sink(heap: Ints, place: Ints, size: int, length: Ints, hops: Ints) -> None:
     node = heap[0]
     at = 0
@@ -109,7 +110,7 @@ def _sink(heap: Ints, place: Ints, size: int, length: Ints, hops: Ints) -> None:
     place[node] = at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def dijkstra(starts: Ints, heads: Ints, lengths: Ints, source: int, length: Ints, hops: Ints, work: Ints) -> None:
     """Length of the shortest path to all, and the fewest links of such a path; `work` is [2, N] scratch."""
     heap, place = work[0], work[1]
@@ -143,7 +144,7 @@ def dijkstra(starts: Ints, heads: Ints, lengths: Ints, source: int, length: Ints
                 _rise(heap, place, place[other], length, hops)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def widest_length(starts: Ints, heads: Ints, lengths: Ints) -> int:
     """A bound on the longest shortest path (twice the farthest from broker 0), or −1 when somebody is out of reach."""
     count = len(starts) - 1
@@ -153,7 +154,7 @@ def widest_length(starts: Ints, heads: Ints, lengths: Ints) -> int:
     return -1 if farthest == np.iinfo(np.int64).max else 2 * farthest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_lengths(starts: Ints, heads: Ints, lengths: Ints, distance: AnyInts, toward: AnyInts) -> None:
     """All lengths, and per target the next broker on the way: the lowest on a shortest path with fewest links."""
     count = len(starts) - 1
@@ -172,7 +173,7 @@ def fill_lengths(starts: Ints, heads: Ints, lengths: Ints, distance: AnyInts, to
                     break
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_toward(distance: AnyInts, toward: AnyInts) -> None:
     """The next broker on the way when only the distances are known: the nearest in between, the lowest of equals."""
     count = len(distance)

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, prange
 
+from latecomer.planner.compiling import inner, kernel
+
 Ints = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
@@ -21,7 +23,7 @@ Matrix = npt.NDArray[Any]
 # --- path: the tree of ways to one origin ---
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lay_out(toward: Matrix, origin: int, order: Places, above: Places, ends: Places) -> None:
     """The tree of ways to `origin`, every branch in one piece: position → broker, position above, end of its branch."""
     count = len(toward)
@@ -54,7 +56,7 @@ def lay_out(toward: Matrix, origin: int, order: Places, above: Places, ends: Pla
         ends[above[at]] = max(ends[above[at]], ends[at])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def best_of(gain: Ints, order: Places) -> int:
     """The position of the largest gain, of equals that of the lowest broker; −1 when there is none above zero."""
     largest = np.int64(0)
@@ -68,7 +70,7 @@ def best_of(gain: Ints, order: Places) -> int:
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def path_run(
     order: Places, above: Places, ends: Places, hops: Ints, may: Ints, rates: Ints, most: int, work: Ints, chosen: Ints
 ) -> int:
@@ -113,7 +115,7 @@ def path_run(
     return made
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def path_votes(
     distance: Matrix, toward: Matrix, rates: Ints, entry: Ints, allowed: Bools, picks: Ints, origins: Ints, votes: Ints
 ) -> None:
@@ -142,7 +144,7 @@ def path_votes(
 # --- nearest: lazy evaluation ---
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sink(heap: Ints, size: int, at: int, value: Ints) -> None:
     """Restores the heap below `at`: largest value first, lowest index of equals."""
     node = heap[at]
@@ -162,7 +164,7 @@ def _sink(heap: Ints, size: int, at: int, value: Ints) -> None:
     heap[at] = node
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sums_of_distances(distance: Matrix, rates: Ints, found: Ints) -> None:
     """Per broker what all requests would cost if it alone answered."""
     found[:] = 0
@@ -174,7 +176,7 @@ def sums_of_distances(distance: Matrix, rates: Ints, found: Ints) -> None:
                 found[at] += rate * np.int64(row[at])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def nearest_run(
     distance: Matrix, rates: Ints, sums: Ints, allowed: Bools, origin: int, most: int, work: Ints, chosen: Ints
 ) -> int:
@@ -218,7 +220,7 @@ def nearest_run(
     return made
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def nearest_votes(
     distance: Matrix, toward: Matrix, rates: Ints, entry: Ints, allowed: Bools, picks: Ints, origins: Ints, votes: Ints
 ) -> None:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from latecomer.planner.compiling import inner, kernel
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -49,7 +50,7 @@ class Dual(NamedTuple):
     """[T, C]: 1 is a replica, −1 is none, 0 is open."""
 
 
-@njit(cache=True)
+@kernel
 def worths(dual: Dual, lam: Any, mu: Any, rates: Any, out: Any) -> None:
     """`out[t, c]`, in the numbers that the prices are in: floats to search, integers to be sure."""
     topics, brokers = rates.shape
@@ -68,7 +69,7 @@ def worths(dual: Dual, lam: Any, mu: Any, rates: Any, out: Any) -> None:
                 out[t, dual.near[b, h]] += saved
 
 
-@njit(cache=True)
+@inner
 def fill(dual: Dual, worth: Floats, chosen: Floats, value: Floats) -> None:
     """The best load of every candidate: `chosen[t, c]` in 0..1, `value[c]` its worth.
 
@@ -79,7 +80,7 @@ def fill(dual: Dual, worth: Floats, chosen: Floats, value: Floats) -> None:
         value[c] = _fill_one(dual, worth, chosen, c, ratio)
 
 
-@njit(cache=True)
+@inner
 def _fill_one(dual: Dual, worth: Floats, chosen: Floats, c: int, ratio: Floats) -> float:
     room = dual.capacity[c]
     total = 0.0
@@ -105,7 +106,7 @@ def _fill_one(dual: Dual, worth: Floats, chosen: Floats, c: int, ratio: Floats) 
 # --- the ascent ---
 
 
-@njit(cache=True)
+@kernel
 def fill_exactly(dual: Dual, worth: Ints, value: Ints) -> None:
     """No load of candidate c is worth less than `value[c]`. Integers throughout.
 
@@ -138,7 +139,7 @@ def fill_exactly(dual: Dual, worth: Ints, value: Ints) -> None:
         value[c] = total
 
 
-@njit(cache=True)
+@kernel
 def pick(dual: Dual, value: Any, taken: Bools) -> Any:
     """Choose the stores: those that must be, then the best of the others; a store without worth is none."""
     total = value[0] - value[0]
@@ -158,13 +159,13 @@ def pick(dual: Dual, value: Any, taken: Bools) -> Any:
     return total
 
 
-@njit(cache=True)
+@inner
 def cheapest(dual: Dual, t: int, price: Any) -> int:
     """The count of replicas that the price pays least for."""
     return int(dual.least[t] if price >= 0 else dual.most[t])
 
 
-@njit(cache=True)
+@inner
 def slopes(dual: Dual, lam: Floats, mu: Floats, chosen: Floats, taken: Bools, slope: Floats, counts: Floats) -> None:
     """The subgradient: `slope[t, b]` = 1 − how often b is served, `counts[t]` = k[t] − replicas chosen."""
     topics, brokers = dual.rates.shape
@@ -186,7 +187,7 @@ def slopes(dual: Dual, lam: Floats, mu: Floats, chosen: Floats, taken: Bools, sl
             counts[t] = cheapest(dual, t, mu[t]) - kept
 
 
-@njit(cache=True)
+@kernel
 def ascend(
     dual: Dual,
     lam: Floats,
@@ -241,14 +242,14 @@ def ascend(
     return best, steps
 
 
-@njit(cache=True)
+@inner
 def _note(chosen: Floats, taken: Bools, visits: Floats) -> None:
     for t in range(chosen.shape[0]):
         for c in range(taken.size):
             visits[t, c] = 0.98 * visits[t, c] + 0.02 * (chosen[t, c] if taken[c] else 0.0)
 
 
-@njit(cache=True)
+@inner
 def _step(
     dual: Dual,
     lam: Floats,
@@ -283,7 +284,7 @@ def _step(
     return True
 
 
-@njit(cache=True)
+@inner
 def _scale(dual: Dual, t: int) -> float:
     """A replica's price moves like that of a tenth of the requests that it serves."""
     return float(dual.rates[t].sum() / (10.0 * max(dual.replicas[t], 1)))

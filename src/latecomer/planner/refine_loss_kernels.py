@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from latecomer.planner.compiling import inner, kernel
 from latecomer.planner.search_kernels import close_empty, restore, shake, swap_store, swappable, whole
 from latecomer.planner.search_state_kernels import (
     I64,
@@ -22,7 +22,7 @@ from latecomer.planner.search_state_kernels import (
 UNSERVED, COST, BASE = 0, 1, 2
 
 
-@njit(cache=True)
+@inner
 def topic_losses(case: Case, t: int, places: I64, more: I64, unserved: I64) -> int:
     """Add to `more` and `unserved` what topic t at `places` loses with each store; returns its cost without a loss."""
     base = 0
@@ -47,7 +47,7 @@ def topic_losses(case: Case, t: int, places: I64, more: I64, unserved: I64) -> i
     return base
 
 
-@njit(cache=True)
+@inner
 def weigh(case: Case, state: State, changes: I64, number: int, result: I64) -> None:
     """`result` = (unserved, cost) after the worst loss and the cost without, were the `changes` done."""
     more = np.zeros(case.usable.size, np.int64)
@@ -76,12 +76,12 @@ def weigh(case: Case, state: State, changes: I64, number: int, result: I64) -> N
             result[UNSERVED], result[COST] = unserved[c], base + more[c]
 
 
-@njit(cache=True)
+@inner
 def _lower(u1: int, c1: int, u2: int, c2: int) -> bool:
     return u1 < u2 or (u1 == u2 and c1 < c2)
 
 
-@njit(cache=True)
+@inner
 def _better(now: I64, best: I64) -> bool:
     for n in range(3):
         if now[n] != best[n]:
@@ -89,7 +89,7 @@ def _better(now: I64, best: I64) -> bool:
     return False
 
 
-@njit(cache=True)
+@kernel
 def descend_worst(case: Case, state: State) -> None:
     """Take every step that helps, first come first taken, until none does."""
     best = np.zeros(3, np.int64)
@@ -103,7 +103,7 @@ def descend_worst(case: Case, state: State) -> None:
             return
 
 
-@njit(cache=True)
+@kernel
 def wander_worst(case: Case, state: State, rounds: int, seed: int) -> None:
     """Iterated local search for the worst loss: shake, descend, keep what is not worse."""
     best, now = np.zeros(3, np.int64), np.zeros(3, np.int64)
@@ -122,7 +122,7 @@ def wander_worst(case: Case, state: State, rounds: int, seed: int) -> None:
         where[:], count[:], store[:] = state.where, state.held, state.store
 
 
-@njit(cache=True)
+@inner
 def _mix(case: Case, state: State, times: int, seed: int) -> int:
     """Any two topics exchange stores, if they may. Returns the next seed."""
     changes = np.zeros((2, 3), np.int64)
@@ -147,7 +147,7 @@ def _mix(case: Case, state: State, times: int, seed: int) -> int:
     return seed
 
 
-@njit(cache=True)
+@inner
 def _more(case: Case, state: State, best: I64) -> bool:
     """One replica more, where there is room or another topic gives up one of its own."""
     changes, now = np.zeros((2, 3), np.int64), np.zeros(3, np.int64)
@@ -182,7 +182,7 @@ def _more(case: Case, state: State, best: I64) -> bool:
     return False
 
 
-@njit(cache=True)
+@inner
 def _try(case: Case, state: State, changes: I64, number: int, best: I64, now: I64) -> bool:
     if not bearable(case, state, changes, number):
         return False
@@ -190,7 +190,7 @@ def _try(case: Case, state: State, changes: I64, number: int, best: I64, now: I6
     return _better(now, best)
 
 
-@njit(cache=True)
+@inner
 def _moves(case: Case, state: State, best: I64) -> bool:
     changes, now = np.zeros((1, 3), np.int64), np.zeros(3, np.int64)
     found = False
@@ -211,7 +211,7 @@ def _moves(case: Case, state: State, best: I64) -> bool:
     return found
 
 
-@njit(cache=True)
+@inner
 def _swaps(case: Case, state: State, best: I64) -> bool:
     changes, now = np.zeros((2, 3), np.int64), np.zeros(3, np.int64)
     found = False
@@ -231,7 +231,7 @@ def _swaps(case: Case, state: State, best: I64) -> bool:
     return found
 
 
-@njit(cache=True)
+@inner
 def _stores(case: Case, state: State, best: I64) -> bool:
     changes, now = np.zeros((case.replicas.size, 3), np.int64), np.zeros(3, np.int64)
     for i in range(case.usable.size):

@@ -11,7 +11,7 @@ from latecomer.model.errors import SettingsError
 from latecomer.planner.lagrange import compact
 from latecomer.planner.legality import Placement
 from latecomer.planner.problem import LARGEST, NO_LIMIT, Problem
-from latecomer.planner.search_state_kernels import UNLIMITED, Case, State, add, locate, open_store
+from latecomer.planner.search_state_kernels import UNLIMITED, Case, State, begin
 
 Objective: TypeAlias = Literal["hops", "mean-loss", "worst-loss"]
 """What a search lowers: requests times distance now, on average after the loss of one store, or after the worst."""
@@ -117,15 +117,11 @@ def state_of(case: Case, stores: Iterable[int], replicas: Sequence[Iterable[int]
         served=np.zeros((topics, count) if case.limited else (1, 1), np.int64),
         sums=np.zeros(3, np.int64),
     )
-    for store in stores:
-        if not state.store[store]:
-            open_store(case, state, store)
-    for topic, places in enumerate(replicas):
-        for place in list(places)[: int(case.replicas[topic])]:
-            if not state.store[place]:
-                open_store(case, state, place)
-            add(case, state, topic, place)
-        locate(case, state, topic)
+    kept = [list(places)[:most] for places, most in zip(replicas, case.replicas.tolist(), strict=True)]
+    starts = np.cumsum([0, *map(len, kept)])
+    begin(
+        case, state, np.array([*stores], np.int64), starts, np.array([c for places in kept for c in places], np.int64)
+    )
     return state
 
 

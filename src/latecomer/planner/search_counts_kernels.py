@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from latecomer.planner.compiling import inner, kernel
 from latecomer.planner.search_state_kernels import (
     I64,
     Case,
@@ -12,7 +12,6 @@ from latecomer.planner.search_state_kernels import (
     bearable,
     carry_out,
     extra,
-    inner,
     note,
     price,
     spare,
@@ -20,7 +19,7 @@ from latecomer.planner.search_state_kernels import (
 )
 
 
-@njit(cache=True)
+@inner
 def trade(case: Case, state: State) -> bool:
     """The best of all replicas more at a store, with the cheapest given up there until it fits."""
     if not case.free:
@@ -77,7 +76,7 @@ def _spared(case: Case, state: State, c: int, trial: I64, falls: I64) -> int:
     return number
 
 
-@njit(cache=True)
+@kernel
 def prune(case: Case, state: State) -> None:
     """Give up the replicas that save nothing."""
     changes = np.zeros((1, 3), np.int64)

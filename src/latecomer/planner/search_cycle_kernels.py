@@ -7,8 +7,8 @@ move on, and at the last store one is given up, or there was room.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from latecomer.planner.compiling import inner
 from latecomer.planner.search_state_kernels import (
     I64,
     UNLIMITED,
@@ -18,7 +18,6 @@ from latecomer.planner.search_state_kernels import (
     bearable,
     carry_out,
     extra,
-    inner,
     note,
     price,
     spare,
@@ -28,7 +27,7 @@ from latecomer.planner.search_state_kernels import (
 _LONGEST_CYCLE = 6
 
 
-@njit(cache=True)
+@inner
 def rotate(case: Case, state: State) -> bool:
     """Topics move on around a cycle of three or more stores. One size only: then each store's load stays.
 

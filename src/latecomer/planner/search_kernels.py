@@ -9,8 +9,8 @@ A kernel is compiled anew for each literal that it is called with; `int(np.int64
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from latecomer.planner.compiling import inner, kernel
 from latecomer.planner.search_counts_kernels import trade
 from latecomer.planner.search_cycle_kernels import rotate
 from latecomer.planner.search_state_kernels import (
@@ -24,7 +24,6 @@ from latecomer.planner.search_state_kernels import (
     bearable,
     carry_out,
     extra,
-    inner,
     locate,
     note,
     open_store,
@@ -33,7 +32,7 @@ from latecomer.planner.search_state_kernels import (
 )
 
 
-@njit(cache=True)
+@kernel
 def extend(case: Case, state: State) -> bool:
     """Add the replica that helps most: to topics that have fewer than they must, else if that lowers the objective."""
     if _extend(case, state, bool(np.int64(1))):
@@ -87,7 +86,7 @@ def _bearable_more(case: Case, state: State, t: int, c: int) -> bool:
     return bool(rate <= case.limit[c])
 
 
-@njit(cache=True)
+@inner
 def exchange(case: Case, state: State) -> bool:
     """The best of all single moves, also to new stores if there may be more, and swaps of two topics between stores."""
     opening = state.sums[2] < case.stores
@@ -193,7 +192,7 @@ def swappable(case: Case, state: State, t: int, s: int, u: int, v: int) -> bool:
     return bool(state.sums[1] + extra(case, state, t, s, j) + extra(case, state, u, v, i) <= case.budget)
 
 
-@njit(cache=True)
+@inner
 def relocate(case: Case, state: State) -> bool:
     """Close the store and open the broker in its place that lower the objective most; its replicas move along."""
     price(case, state, bool(np.int64(1)))
@@ -236,7 +235,7 @@ def whole(state: State, i: int, c: int, changes: I64) -> int:
     return number
 
 
-@njit(cache=True)
+@inner
 def swap_store(case: Case, state: State, i: int, c: int) -> None:
     """Everything at store i goes to c, which is a store from now on; i is none."""
     changes = np.zeros((case.replicas.size, 3), np.int64)
@@ -255,7 +254,7 @@ def close_empty(case: Case, state: State) -> None:
             state.sums[2] -= 1
 
 
-@njit(cache=True)
+@kernel
 def descend(case: Case, state: State, one_size: bool) -> None:
     """All steps until none helps: inside the stores first, for that is cheap, then with other stores."""
     while True:
@@ -302,7 +301,7 @@ def restore(case: Case, state: State, where: I64, count: I64, store: Flags) -> N
             state.stale[t] = 2
 
 
-@njit(cache=True)
+@kernel
 def wander(case: Case, state: State, one_size: bool, rounds: int, seed: int) -> int:
     """Iterated local search: shake one to three stores, descend, keep what is not worse; returns how many helped.
 

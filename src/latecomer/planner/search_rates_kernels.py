@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from latecomer.planner.compiling import inner, kernel
 from latecomer.planner.search_kernels import close_empty, swappable, whole
 from latecomer.planner.search_state_kernels import I64, Case, State, allowed, carry_out, note
 
 
-@njit(cache=True)
+@inner
 def overload(case: Case, state: State) -> int:
     """Requests above the limits, of all stores together."""
     total = 0
@@ -21,7 +21,7 @@ def overload(case: Case, state: State) -> int:
     return total
 
 
-@njit(cache=True)
+@kernel
 def relieve(case: Case, state: State) -> bool:
     """Move replicas, swap topics and move stores as long as that lowers the overload; whether none is left."""
     while True:
@@ -33,7 +33,7 @@ def relieve(case: Case, state: State) -> bool:
             return False
 
 
-@njit(cache=True)
+@inner
 def _keep(case: Case, state: State, changes: I64, number: int, now: int) -> bool:
     """Do the changes; undo them unless the overload is lower than `now`."""
     back = changes[:number].copy()
@@ -52,7 +52,7 @@ def _keep(case: Case, state: State, changes: I64, number: int, now: int) -> bool
     return False
 
 
-@njit(cache=True)
+@inner
 def _by_move(case: Case, state: State, now: int) -> bool:
     changes = np.zeros((1, 3), np.int64)
     for t in range(case.replicas.size):
@@ -68,7 +68,7 @@ def _by_move(case: Case, state: State, now: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@inner
 def _by_swap(case: Case, state: State, now: int) -> bool:
     changes = np.zeros((2, 3), np.int64)
     for t in range(case.replicas.size):
@@ -83,7 +83,7 @@ def _by_swap(case: Case, state: State, now: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@inner
 def _by_store(case: Case, state: State, now: int) -> bool:
     changes = np.zeros((case.replicas.size, 3), np.int64)
     for i in range(case.usable.size):

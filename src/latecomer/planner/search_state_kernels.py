@@ -7,25 +7,17 @@ objective of a topic is Σ rate·(first·d1 + second·d2): hops alone, or with t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from latecomer.planner.compiling import inner, kernel
 
 I64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 UNLIMITED = np.iinfo(np.int64).max
-
-_Kernel = TypeVar("_Kernel", bound=Callable[..., Any])
-
-
-def inner(kernel: _Kernel) -> _Kernel:
-    """For what only kernels call: compiled in half the time, as Python cannot call it."""
-    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return cast("_Kernel", njit(cache=True, **options)(kernel))
 
 
 class Case(NamedTuple):
@@ -100,7 +92,7 @@ class State(NamedTuple):
     """Objective, replicas that were not there before, stores."""
 
 
-@njit(cache=True)
+@inner
 def locate(case: Case, state: State, t: int) -> None:
     """Find the three nearest replicas of topic t anew; ties go to the lower broker."""
     brokers = case.rates.shape[1]
@@ -197,7 +189,7 @@ def price_one(case: Case, state: State, t: int, c: int) -> int:
     return common
 
 
-@njit(cache=True)
+@inner
 def price(case: Case, state: State, everywhere: bool) -> None:
     """Make prices true that are not: those of exchanges into stores, or into every usable broker."""
     wanted = 0 if everywhere else 1
@@ -215,7 +207,7 @@ def _price_topic(case: Case, state: State, t: int, everywhere: bool) -> None:
             price_one(case, state, t, c)
 
 
-@njit(cache=True)
+@inner
 def open_store(case: Case, state: State, c: int) -> None:
     """c is a store from now on; prices known for stores only do not cover it."""
     state.store[c] = True
@@ -238,7 +230,7 @@ def put(case: Case, state: State, t: int, s: int, c: int) -> None:
     state.sums[1] += int(not case.before[t, c]) - int(not case.before[t, i])
 
 
-@njit(cache=True)
+@inner
 def add(case: Case, state: State, t: int, c: int) -> None:
     """One more replica of topic t, at c. `locate` must follow."""
     s = state.held[t]
@@ -269,7 +261,7 @@ def note(change: I64, t: int, s: int, c: int) -> None:
     change[0], change[1], change[2] = t, s, c
 
 
-@njit(cache=True)
+@inner
 def carry_out(case: Case, state: State, changes: I64, number: int) -> None:
     """Do the `changes`, one per topic; their prices are stale then."""
     for n in range(number):
@@ -313,7 +305,7 @@ def welcome(case: Case, state: State, t: int, c: int) -> bool:
     return bool(state.held[t] < case.replicas[t] and state.slot[t, c] < 0 and state.crowd[t, case.domain[c]] == 0)
 
 
-@njit(cache=True)
+@inner
 def bearable(case: Case, state: State, changes: I64, number: int) -> bool:
     """After `changes` (topic, slot, candidate; one per topic) no store serves more than its limit, or more than now."""
     if not case.limited:
@@ -340,3 +332,17 @@ def bearable(case: Case, state: State, changes: I64, number: int) -> bool:
             if rise[c] > case.limit[c]:
                 return False
     return True
+
+
+@kernel
+def begin(case: Case, state: State, stores: I64, starts: I64, places: I64) -> None:
+    """Put a placement into an empty state: the replicas of topic t are at places[starts[t] : starts[t + 1]]."""
+    for c in stores:
+        if not state.store[c]:
+            open_store(case, state, c)
+    for t in range(case.replicas.size):
+        for c in places[starts[t] : starts[t + 1]]:
+            if not state.store[c]:
+                open_store(case, state, c)
+            add(case, state, t, c)
+        locate(case, state, t)

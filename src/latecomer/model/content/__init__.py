@@ -54,8 +54,10 @@ __all__ = [
 ]
 
 
+@lru_cache(maxsize=4096)
 def parse_content(text: str) -> Conjunction:
-    """Read a content filter; blank text and `true` match everything, `false` matches nothing."""
+    """Read a content filter; blank text and `true` match everything, `false` matches nothing. The same text is the same
+    object, so that equal filters of many clients are compared without a look at their constraints."""
     return conjunction(read_constraints(text))
 
 

@@ -1,0 +1,79 @@
+"""`latecomer homes advise`: what an operator reads, and a sentence for everything that goes wrong; without Spark."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from latecomer.cli.main import VERBS, run
+from latecomer.pipeline.homes_job import HomeMove, HomesAdvice, HomesState
+
+Capture = pytest.CaptureFixture[str]
+
+SUBSCRIPTIONS = "client,broker,topic\nc,b1,t\nd,b2,t\n"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "subscriptions.csv").write_text(SUBSCRIPTIONS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("latecomer.cli.homes.opened", lambda *_: nullcontext())
+    monkeypatch.setattr("latecomer.pipeline.homes_job.held_of", lambda *_: None)
+    return tmp_path
+
+
+def advise(*arguments: str) -> int:
+    return run(VERBS, ["homes", "advise", "--subscriptions", "subscriptions.csv", *arguments])
+
+
+def test_what_an_operator_reads(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    moves = tuple(HomeMove(f"c{number}", "b1", "b2", 0.25, 1.0, 0.75) for number in range(25))
+    told = HomesAdvice(400, 5, 60, moves, HomesState(80, 1.5, 30), HomesState(71, 1.25, 12), 2, 11, 90)
+    monkeypatch.setattr("latecomer.pipeline.homes_job.advise", lambda *_: told)
+    assert advise("--out", "moves.csv") == 0
+    said = capsys.readouterr().out
+    assert "400 clients at 5 brokers; 60 would be better elsewhere, 25 should move now" in said
+    assert "The moves begin 2 subscriptions of brokers and end 11." in said
+    rows = {" ".join(words[:-2]): words[-2:] for line in said.splitlines() if len(words := line.split()) > 2}
+    assert rows["subscriptions of brokers"] == ["80", "71"]
+    assert rows["broker subscription changes"] == ["30", "12"]
+    assert "… 5 more clients" in said
+    written = (here / "moves.csv").read_text().splitlines()
+    assert written[:2] == ["client,home,broker,similarity_before,similarity_after,gain", "c0,b1,b2,0.25,1.0,0.75"]
+    assert len(written) == 26
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "arguments", "told"),
+    [
+        ("subscriptions.csv", "broker,topic\nb1,t\n", (), "says nothing of clients; the first line must be"),
+        ("subscriptions.csv", "client,broker,topic\nc,b1,t\nc,b2,u\n", (), "the client 'c' is at 'b1' and at 'b2'"),
+        ("subscriptions.csv", "client,broker,topic\n", (), "nobody subscribes to anything"),
+        ("subscriptions.csv", "client,broker,topic\nc,b1,t\n", (), "only b1 has clients, so nobody can move"),
+        ("clusters.csv", "broker,cluster\nb1,x\n", ("--clusters", "clusters.csv"), "has subscriptions but no cluster"),
+        ("clusters.csv", "broker,cluster\nb1,x\nb1,y\n", ("--clusters", "clusters.csv"),
+         "clusters.csv:3: clusters: the broker 'b1' is in two clusters"),
+        ("clusters.csv", "a,b\n", ("--clusters", "clusters.csv"), ":1: the first line must be broker,cluster"),
+        ("changes.csv", "client,topic,change\nx,t,+\n", ("--changes", "changes.csv"), "the client 'x' has no home"),
+        ("changes.csv", "client,topic,change\nc,t,on\n", ("--changes", "changes.csv"), "is not a change; write + for"),
+        ("changes.csv", "", ("--changes", "nowhere.csv"), "--changes: 'nowhere.csv' cannot be read"),
+        ("changes.csv", "", ("--load-weight", "-2"), "--load-weight: -2.0; it must not be negative"),
+        ("changes.csv", "", ("--most", "7"), "--most: 7.0 is not a share"),
+        ("changes.csv", "", ("--from-log", "log"), "--from-log: the log has both; leave out --subscriptions"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_advised_is_told_in_a_sentence(
+    file: str, text: str, arguments: tuple[str, ...], told: str, here: Path, capsys: Capture
+) -> None:
+    (here / file).write_text(text)
+    assert advise(*arguments) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+
+
+def test_nothing_named(here: Path, capsys: Capture) -> None:
+    assert run(VERBS, ["homes", "advise"]) == 2
+    assert "--subscriptions: say who subscribes to what" in capsys.readouterr().err

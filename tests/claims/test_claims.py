@@ -96,7 +96,14 @@ def test_the_planners_own_answer_is_between_the_bound_and_the_papers() -> None:
     assert found["hops_bound"] <= found["hops_refined"] <= found["hops_within"] <= found["hops_wrr"]
 
 
-@pytest.mark.parametrize("base", [STORING, REPLICATION, LOCALITY], ids=["S3", "S4", "S6"])
+@pytest.mark.parametrize(
+    "base",
+    [
+        pytest.param(STORING, id="S3"),
+        pytest.param(REPLICATION, id="S4", marks=pytest.mark.long),
+        pytest.param(LOCALITY, id="S6", marks=pytest.mark.long),
+    ],
+)
 def test_simulated_requests_travel_as_far_as_the_closed_form_says(base: Placing) -> None:
     """On the broker core, message by message; twelve runs, within the 95 % interval of their mean."""
     fields = {name: getattr(base, name) for name in base.__struct_fields__}
@@ -123,13 +130,28 @@ def test_quick_figures_are_drawn_and_judged(tmp_path: Path) -> None:
 
 
 def test_claims_are_chosen_by_paper_and_by_id_in_the_order_of_the_ledger() -> None:
-    ledger = ["S3", "S10-storing", "S1", "S2", "S4", "S5", "S6", "S7", "S8", "S9", "S10-planning"]
-    assert ids([]) == ids(["planning", "storing"]) == ledger
+    stores = ["S3", "S10-storing", "S1", "S2", "S4", "S5", "S6", "S7", "S8", "S9", "S10-planning"]
+    moves = ["M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9", "M10", "M11", "M12", "M13", "M14", "M15"]
+    minds = [f"D{number}" for number in (1, *range(3, 10))] + [
+        "D10-poisson",
+        "D10-location",
+        "D11",
+        "D12",
+        "D13",
+        "D14",
+    ]
+    ledger = stores + minds + moves
+    assert ids([]) == ids(["mobility", "planning", "dynatops", "storing"]) == ledger
+    assert ids(["planning", "storing"]) == stores
+    assert ids(["mobility"]) == moves
+    assert ids(["dynatops"]) == minds
     assert ids(["storing"]) == ["S3", "S10-storing"]
     assert ids(["S9", "S4", "S3", "S9"]) == ["S3", "S4", "S9"]
     assert {found.paper for found in chosen(["planning"])} == {"planning"}
     assert sum(map(len, PAPERS.values())) == len(ledger)
-    with pytest.raises(SettingsError, match="there is no 'S12'; choose from storing, planning, S3, S10, S1"):
+    with pytest.raises(
+        SettingsError, match="there is no 'S12'; choose from storing, planning, dynatops, mobility, S3, S10, S1"
+    ):
         chosen(["S12"])
 
 

@@ -59,7 +59,7 @@ def test_a_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["S99"], "claim: there is no 'S99'; choose from storing, planning"),
+        (["S99"], "claim: there is no 'S99'; choose from storing, planning, dynatops, mobility"),
         (["--seeds", "1"], "--seeds: must be at least 2"),
         (["--jobs", "-1"], "--jobs: must not be negative"),
         (["--jobs", "2", "--master", "spark://here:7077"], "--jobs: spark://here:7077 has the cores it has"),

@@ -15,10 +15,17 @@ from matplotlib.figure import Figure
 from latecomer.experiments.statistics import Estimate
 from latecomer.pipeline.figure_style import STYLE, write
 
-MARKERS = {"wrr": "s", "seq": "o", "grd_opt": "^", "rnd": "x", "refined": "*", "bound": "", "pub/sub": "s"}
+MARKERS = {"wrr": "s", "seq": "o", "grd_opt": "^", "rnd": "x", "refined": "*", "bound": "", "pub/sub": "s"} | {
+    "standard": "s",
+    "logging": "o",
+    "prefetching": "^",
+    "home-broker": "x",
+}
 DASHES = {"rnd": ":", "grd_opt": "--", "bound": "-.", "kept": "--"}
 OTHER_MARKERS = "Dv<>ph"
 CURVES: dict[Any, Any] = {**STYLE, "lines.markersize": 4.5, "legend.fontsize": 8, "legend.framealpha": 1.0}
+
+LEGEND_COLUMNS, LEGEND_LINE_INCHES = 2, 0.17
 
 
 class Curve(msgspec.Struct, frozen=True):
@@ -46,7 +53,9 @@ class Chart(msgspec.Struct, frozen=True):
 def draw(chart: Chart, folder: Path) -> Path:
     """Write the chart as SVG into a folder and return the file."""
     with mpl.rc_context(CURVES):
-        figure = Figure(figsize=(3.7 * len(chart.panels), 2.9), layout="constrained")
+        lines = max(-(-len(panel.curves) // LEGEND_COLUMNS) for panel in chart.panels)
+        size = (3.7 * len(chart.panels), 2.9 + LEGEND_LINE_INCHES * lines)
+        figure = Figure(figsize=size, layout="constrained")
         for axes, panel in zip(figure.subplots(1, len(chart.panels), squeeze=False)[0], chart.panels, strict=True):
             for number, curve in enumerate(panel.curves):
                 axes.errorbar(
@@ -68,7 +77,8 @@ def draw(chart: Chart, folder: Path) -> Path:
                 axes.axhline(0, color="0.4", linewidth=0.7)
             else:
                 axes.set_ylim(bottom=0)
-            axes.legend()
+            # Below the axis: many curves leave no room for it between them.
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=LEGEND_COLUMNS)
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{chart.name}.svg"
         write(figure, file)

@@ -55,7 +55,7 @@ class Sweep(msgspec.Struct, frozen=True):
     silence: str
     """What the paper says, and what it does not."""
     chosen: str
-    options: Mapping[str, Placing]
+    options: Mapping[str, Setting]
     columns: tuple[Column, ...] = DEFAULT_COLUMNS
 
 

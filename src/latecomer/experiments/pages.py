@@ -7,7 +7,9 @@ from pathlib import Path
 
 from latecomer.experiments.charts import draw
 from latecomer.experiments.claim import Sweep
+from latecomer.experiments.dynatops.introduction import INTRODUCTION as DYNATOPS
 from latecomer.experiments.grid import Table
+from latecomer.experiments.mobility.introduction import INTRODUCTION as MOBILITY
 from latecomer.experiments.papers import Outcome
 from latecomer.experiments.trials import DEAR_RUNS
 from latecomer.experiments.verdict import Part, Verdict
@@ -15,7 +17,18 @@ from latecomer.experiments.verdict import Part, Verdict
 TITLES = {
     "storing": "Storing and Replication in Topic-Based Publish/Subscribe Networks",
     "planning": "Storage planning and replica assignment in content-centric publish/subscribe networks",
+    "dynatops": "DYNATOPS: a dynamic topic-based publish/subscribe architecture",
+    "mobility": "Disconnected operation in publish/subscribe middleware",
 }
+CLOSED_FORM = "plans that were solved and requests that were simulated message by message have {dear} seeds"
+SEEDS = {
+    "storing": "{seeds} seeds a point, means with 95 % intervals; " + CLOSED_FORM,
+    "planning": "{seeds} seeds a point, means with 95 % intervals; " + CLOSED_FORM,
+    "dynatops": "{dear} seeds a point in the Poisson model, means with 95 % intervals",
+    "mobility": "{dear} seeds a point, up to 100 for Fig. 5, means with 95 % intervals",
+}
+INTRODUCTIONS = {"dynatops": DYNATOPS, "mobility": MOBILITY}
+"""What a reader has to know before the claims."""
 SIGNS = {
     "reproduced": "✔ reproduced",
     "partly": "◐ partly",
@@ -44,9 +57,9 @@ OLD_RULE = (
 
 def write_page(paper: str, outcomes: Sequence[Outcome], folder: Path, seeds: int) -> Path:
     """The page of a paper with its charts beside it."""
-    lines = [*_head(paper, outcomes, seeds)]
+    lines, old = [*_head(paper, outcomes, seeds)], _judged_before(outcomes)
     for outcome in outcomes:
-        lines += _section(outcome)
+        lines += _section(outcome, old)
         for chart in outcome.charts:
             draw(chart, folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,45 +69,56 @@ def write_page(paper: str, outcomes: Sequence[Outcome], folder: Path, seeds: int
 
 
 def _head(paper: str, outcomes: Sequence[Outcome], seeds: int) -> list[str]:
+    old = _judged_before(outcomes)
+    told = SEEDS[paper].format(seeds=seeds, dear=min(seeds, DEAR_RUNS))
     lines = [
         f"# *{paper}*, reproduced",
         "",
         f"“{TITLES[paper]}”: its claims, ours beside them. Written by "
-        f"`latecomer reproduce {paper} --docs docs/papers`; {seeds} seeds a point, means with 95 % intervals; plans "
-        f"that were solved and requests that were simulated message by message have {min(seeds, DEAR_RUNS)} seeds.",
+        f"`latecomer reproduce {paper} --docs docs/papers`; {told}.",
         "",
         RULE,
         "",
-        OLD_RULE,
-        "",
+        *((OLD_RULE, "") if old else ()),
         "What the paper leaves out is named in each section with our choice and with what other choices give; the "
         "verdict is always that of our choice, also where another comes nearer to the paper.",
         "",
-        "| claim | verdict | parts reproduced | under the old rule | the paper |",
-        "|---|---|---|---|---|",
+        *((INTRODUCTIONS[paper], "") if paper in INTRODUCTIONS else ()),
+        _cells("claim", "verdict", "parts reproduced", *(("under the old rule",) if old else ()), "the paper"),
+        "|---" * (4 + old) + "|",
     ]
-    lines += [_row(outcome.verdict) for outcome in outcomes]
+    lines += [_row(outcome.verdict, old) for outcome in outcomes]
     return [*lines, ""]
 
 
-def _row(verdict: Verdict) -> str:
-    judged = verdict.judged()
-    good = sum(part.word == "reproduced" for part in judged)
-    cells = (verdict.id, SIGNS[verdict.verdict], f"{good} of {len(judged)}", SIGNS[verdict.old], verdict.paper)
+def _judged_before(outcomes: Sequence[Outcome]) -> bool:
+    """Whether the old rule has anything to say about a paper."""
+    return any(outcome.verdict.old is not None for outcome in outcomes)
+
+
+def _cells(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _part(part: Part) -> str:
+def _row(verdict: Verdict, old: bool) -> str:
+    judged = verdict.judged()
+    good = sum(part.word == "reproduced" for part in judged)
+    before = (SIGNS[verdict.old],) if old else ()
+    return _cells(verdict.id, SIGNS[verdict.verdict], f"{good} of {len(judged)}", *before, verdict.paper)
+
+
+def _part(part: Part, old: bool) -> str:
     word = SIGNS[part.word] if part.judged else "shown, not judged"
-    return f"| {part.paper} | {part.figure} | {word} | {SIGNS[part.old]} |"
+    return _cells(part.paper, part.figure, word, *((SIGNS[part.old],) if old else ()))
 
 
-def _section(outcome: Outcome) -> list[str]:
+def _section(outcome: Outcome, old: bool) -> list[str]:
     claim, verdict = outcome.claim, outcome.verdict
     lines = [f"## {claim.id}. {claim.title}", "", f"> {claim.sentence}", "", claim.given, ""]
     if verdict.parts:
-        lines += ["| the paper | ours | verdict | under the old rule |", "|---|---|---|---|"]
-        lines += [_part(part) for part in verdict.parts]
+        header = ("the paper", "ours", "verdict", *(("under the old rule",) if old else ()))
+        lines += [_cells(*header), "|---" * len(header) + "|"]
+        lines += [_part(part, old) for part in verdict.parts]
         lines.append("")
     if verdict.why:
         lines += [verdict.why, ""]

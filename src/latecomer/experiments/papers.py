@@ -7,14 +7,19 @@ from pathlib import Path
 
 import msgspec
 
-from latecomer.experiments import planning, storing
+from latecomer.experiments import dynatops, mobility, planning, storing
 from latecomer.experiments.charts import Chart, draw
 from latecomer.experiments.claim import Claim
 from latecomer.experiments.grid import Spread, Table, alone, measure
 from latecomer.experiments.verdict import Verdict
 from latecomer.model.errors import SettingsError
 
-PAPERS: dict[str, tuple[Claim, ...]] = {"storing": storing.CLAIMS, "planning": planning.CLAIMS}
+PAPERS: dict[str, tuple[Claim, ...]] = {
+    "storing": storing.CLAIMS,
+    "planning": planning.CLAIMS,
+    "dynatops": dynatops.CLAIMS,
+    "mobility": mobility.CLAIMS,
+}
 SEEDS = 200
 """Of the closed form, which is cheap; settings that are not say how many they run."""
 QUICK_SEEDS = 5

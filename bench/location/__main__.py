@@ -1,0 +1,7 @@
+"""`python -m bench.location`."""
+
+import sys
+
+from bench.location.run import main
+
+sys.exit(main())

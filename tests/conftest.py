@@ -16,6 +16,10 @@ from tests.schedule import ByGroup, fewer_examples, longest_first
 # tests are the terminal of what they start: Ctrl-C must reach it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tests start hundreds of processes. Where Python may not keep what it compiled, each of them compiles the package anew,
+# which takes half of its start.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # A busy machine is not a failing test: no deadline, no complaint about slow draws.
 settings.register_profile("here", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 # The same examples in every run: a change is judged by what it changed, not by luck.

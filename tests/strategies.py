@@ -53,6 +53,7 @@ from latecomer.model.event import Event, Extras
 from latecomer.model.filters import Filter
 from latecomer.model.history import Key, Query, Slice
 from latecomer.model.ids import NUMBER_MAX, EventId
+from tests.strategies_hand_over import HAND_OVER
 
 names: Final = st.text(min_size=1, max_size=8)
 groups: Final = st.text(st.characters(exclude_characters="/+#"), min_size=1, max_size=8)
@@ -210,7 +211,16 @@ STRATEGIES: Final[dict[type[msgspec.Struct], st.SearchStrategy[Any]]] = {
     Errand: st.builds(Errand, names, names, numbers, st.binary(max_size=20)),
     ErrandAnswer: st.builds(ErrandAnswer, names, names, numbers, st.binary(max_size=20), st.text(max_size=20)),
     Compare: st.builds(Compare, names, names, numbers, topic_filters, numbers, numbers, positive),
-    Compared: st.builds(Compared, names, names, numbers, slices, st.text(max_size=20)),
+    Compared: st.builds(
+        Compared,
+        names,
+        names,
+        numbers,
+        slices,
+        st.text(max_size=20),
+        st.lists(st.tuples(names, numbers, numbers), max_size=3).map(tuple),
+    ),
+    **HAND_OVER,
     Void: st.just(Void()),
     Done: st.builds(Done, names, numbers, st.lists(numbers, max_size=8).map(tuple)),
 }

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.architecture.repository import ROOT
-from tests.schedule import EXAMPLES_LEAST, EXAMPLES_PART, GROUPS, LONGEST, fewer_examples, group
+from tests.schedule import DIVIDED, EXAMPLES_LEAST, EXAMPLES_PART, GROUPS, LONGEST, fewer_examples, group
 
 
 def test_the_tables_name_files_that_exist() -> None:
     named = [name for name in LONGEST if name not in GROUPS] + [place for places in GROUPS.values() for place in places]
-    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert [name for name in (*named, *DIVIDED) if not (ROOT / name).exists()] == []
     assert len(set(LONGEST)) == len(LONGEST)
 
 
@@ -33,6 +33,12 @@ def test_whatever_uses_spark_shares_one_java_process() -> None:
 @pytest.mark.parametrize("file", ["tests/unit/test_topics.py", "tests/network/test_links.py"])
 def test_other_files_are_groups_of_their_own(file: str) -> None:
     assert group(f"{file}::test[a::b]") == file
+
+
+@pytest.mark.parametrize("file", DIVIDED)
+def test_files_whose_tests_share_nothing_are_handed_out_test_by_test(file: str) -> None:
+    assert group(f"{file}::test[a]") != group(f"{file}::test[b]")
+    assert not re.search(r"scope=", (ROOT / file).read_text(encoding="utf-8")), "a fixture is shared"
 
 
 @pytest.mark.parametrize(("said", "tried"), [(400, 400 // EXAMPLES_PART), (30, EXAMPLES_LEAST), (3, 3)])

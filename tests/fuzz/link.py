@@ -19,6 +19,37 @@ if __name__ == "__main__":
 
 import msgspec
 
+from latecomer.messages.hand_over import (
+    Ask,
+    AskRefused,
+    Attached,
+    Attempt,
+    Detach,
+    End,
+    Fetch,
+    Grant,
+    Here,
+    Leftovers,
+    LeftoversWanted,
+    Offer,
+    Packets,
+    Relay,
+    Released,
+    Remembered,
+    Row,
+    Rows,
+    Seek,
+    Seeker,
+    ShadowLost,
+    ShadowOffer,
+    ShadowRows,
+    ShadowWanted,
+    Standing,
+    Taken,
+    Want,
+    Whereabouts,
+    WhereaboutsKept,
+)
 from latecomer.messages.link import (
     Adopted,
     Advertise,
@@ -60,6 +91,7 @@ from latecomer.messages.link import (
     Unsubscribe,
     Void,
 )
+from latecomer.messages.mqtt import Connack, Connect, Puback, Publish
 from latecomer.model.content import Op
 from latecomer.model.errors import ProtocolError
 from latecomer.model.event import Event
@@ -75,6 +107,8 @@ FILTERS = (
 EVENT = Event(EventId("b1", 1, 7), "a/b", "c1", 12, True, {"x": 1.5, "y": True, "z": -3, "s": "t"}, b"\xddpayload")
 ID = RequestId("b4", 7, 1)
 KEY = Key(12, "b1", 1, 7)
+ATTEMPT = Attempt("b2", 3, 7)
+GRANT = Grant((("b1", 1, 9),), 3)
 EXAMPLES: tuple[LinkMessage, ...] = (
     Hello("net", "b1", 1, 2, 3, 4, 5, 6),
     Alive(9),
@@ -109,12 +143,39 @@ EXAMPLES: tuple[LinkMessage, ...] = (
     Keeping("b2", 1, 3, ("a/#", "b/+/c"), 5, True),
     Keeping("b2", 1, 4, ("a/#", "b/+/c"), 5, True, ((3, False), (5, True))),
     Compare("b2", "b5", 1, "a/#", 0, 70_000, 1000),
-    Compared("b2", "b5", 1, (Slice(0, 2, 2**40), Slice(1000, 1, 7)), "busy"),
+    Compared("b2", "b5", 1, (Slice(0, 2, 2**40), Slice(1000, 1, 7)), "busy", (("b3", 1, 7),)),
     Errand("b2", "b5", 1, b'{"topics":["a/#"]}'),
     ErrandAnswer("b5", "b2", 1, b"{}", "no"),
+    Seek("v1", "b2", (Seeker("c", "u", 5), Seeker("d", "", 7, ends=True))),
+    Here("b5", "b2", "c", "b5", 9, "younger", True, 12, "u", True, True),
+    End("b2", "b5", "c", 12),
+    Ask("b2", "b5", ATTEMPT, "c", "u", 5, True, True, 8, None, "d", True, ATTEMPT),
+    Standing("b5", "b2", ATTEMPT, "c", b"\x93", (b"\x92",), 4, 5, ("b3",), True, True),
+    Rows("b5", "b2", ATTEMPT, "c", 1, (Row("queue", 3, b"\xc0", 6), Row("recall", "a/#", b"")), GRANT, b"\x90"),
+    Want("b2", "b5", ATTEMPT, "c", 9, 8, (3, 4)),
+    AskRefused("b5", "b2", ATTEMPT, "c", "unknown", "b4"),
+    Taken("b2", "b5", ATTEMPT, "c", True),
+    Released("b5", "b2", ATTEMPT),
+    Offer("b5", "b2", ATTEMPT, "c"),
+    Fetch("b5", "b2", "c", "u"),
+    Whereabouts("b5", "b2", 1, (("c", True), ("d", False)), True),
+    WhereaboutsKept("b2", "b5", 1),
+    Ask("b2", "b5", ATTEMPT, "c", "u", 5, True, connect=Packets(5, (Connect("c", clean_start=False),))),
+    Attached("b5", "b2", ATTEMPT, "c"),
+    Relay("b5", "b2", ATTEMPT, 1, Packets(5, (Connack(True), Publish("t", b"p", 1, packet_id=3))), 300),
+    Relay("b2", "b5", ATTEMPT, 1, Packets(4, (Puback(3),))),
+    Detach("b5", "b2", ATTEMPT, "gone", True),
+    ShadowOffer("b2", "b5", ATTEMPT, "c", "u", (b"\x92",)),
+    ShadowWanted("b5", "b2", ATTEMPT, "c", 8),
+    ShadowRows("b2", "b5", ATTEMPT, "c", 1, (Row("queue", 3, b"\xc0", 6),), True),
+    ShadowLost("b2", "b5", ATTEMPT, "c"),
+    Whereabouts("b5", "b2", 2, (("c", True),), False, (("c", b"\x97"),), 3),
+    Remembered("b5", "b2", "c", "b4", "u", b"\x97", True),
+    Leftovers("b5", "b2", "c", "b2.1/7", (Row("queue", 3, b"\xc0", 6),), False, ("b3",)),
+    LeftoversWanted("b2", "b5", "c", "u", "b2.1/7", 3, True),
     Void(),
 )
-NAMES = tuple(msgspec.msgpack.decode(msgspec.msgpack.encode(example))[0] for example in EXAMPLES)
+NAMES = tuple(msgspec.msgpack.decode(encode(example)[HEADER:])[0] for example in EXAMPLES)
 
 
 # --- what must hold -------------------------------------------------------------------------------

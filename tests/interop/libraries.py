@@ -40,6 +40,8 @@ class Listener:
         self.fence = fence
         self.inbox: queue.Queue[Heard] = queue.Queue()
         self.fences: queue.Queue[str] = queue.Queue()
+        self.present: bool | None = None
+        """Whether the broker had its session; None: it has not said, or does not know."""
         self.read = read
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -50,8 +52,10 @@ class Listener:
     def _listen(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            heard = self.read(json.loads(line))
+            said = json.loads(line)
+            heard = self.read(said)
             if heard is None:
+                self.present = said.get("session", self.present)
                 continue
             if heard.topic == self.fence:
                 self.fences.put(heard.payload)
@@ -102,6 +106,17 @@ class Listener:
             self.process.wait(LIMIT_SECONDS)
         finally:
             self._end()
+
+    def refused(self) -> str:
+        """What it says when the broker refuses its CONNECT, and it gives up."""
+        try:
+            code = self.process.wait(LIMIT_SECONDS)
+            assert self.process.stderr is not None
+            complaint = self.process.stderr.read()
+        finally:
+            self._end()
+        assert code != 0, "it ends as if nothing had happened"
+        return complaint
 
     def vanish(self) -> None:
         self.process.kill()

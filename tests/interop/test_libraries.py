@@ -19,6 +19,9 @@ from tests.interop.libraries import LIBRARIES, Library, Listener
 from tests.interop.mqttjs_setup import prepare
 from tests.network.peer import LIMIT_SECONDS, Peer, told, user_properties
 
+QOS = [0, 1, pytest.param(2, marks=pytest.mark.long)]
+"""QoS 2 is also that of a client that talks to itself."""
+
 
 @pytest.fixture(params=LIBRARIES)
 def library(request: pytest.FixtureRequest) -> Library:
@@ -53,7 +56,7 @@ def listening(library: Library, seat: Seat, *topics: str, **more: Any) -> Iterat
         listener.vanish()  # wherever it has got to
 
 
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize("qos", QOS)
 def test_it_hears_what_is_published_far_away(
     library: Library, seats: tuple[Seat, ...], here: Peer, topic: str, qos: int
 ) -> None:
@@ -67,7 +70,7 @@ def test_it_hears_what_is_published_far_away(
         assert {heard.qos for heard in got} == {qos}
 
 
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize("qos", QOS)
 def test_what_it_publishes_is_heard_far_away(
     library: Library, seats: tuple[Seat, ...], here: Peer, there: Peer, topic: str, qos: int
 ) -> None:

@@ -13,7 +13,7 @@ from latecomer.runtime.settings import loads
 from tests.network.net import HOST, free_port
 from tests.network.raw import Client
 
-LIMIT_S = 20.0
+LIMIT_S = 45.0
 SECRET = "a secret of some length"
 
 

@@ -61,6 +61,8 @@ class Peer:
         old: bool = False,
         keep_seconds: int | None = None,
         will: tuple[str, bytes, int, bool] | None = None,
+        will_delay_s: int = 0,
+        user: tuple[str, str] | None = None,
         **connect: Any,
     ) -> None:
         self.inbox: queue.Queue[MQTTMessage] = queue.Queue()
@@ -73,6 +75,8 @@ class Peer:
         self._connected = threading.Event()
         self._gone = threading.Event()
         self.refused: ReasonCode | None = None
+        self.farewell: int | None = None
+        """The reason of the broker's DISCONNECT."""
         client = self.client = Client(
             CallbackAPIVersion.VERSION2,
             client_id=client_id or f"peer-{uuid4().hex[:12]}",
@@ -82,12 +86,15 @@ class Peer:
         )
         client.on_connect = self._on_connect
         client.on_message = self._on_message
-        client.on_disconnect = lambda *_: self._gone.set()
+        client.on_disconnect = self._on_disconnect
         client.on_publish = lambda c, u, mid, code, p: self.acks.put(("publish", mid, [code]))
         client.on_subscribe = lambda c, u, mid, codes, p: self.acks.put(("subscribe", mid, list(codes)))
         client.on_unsubscribe = lambda c, u, mid, codes, p: self.acks.put(("unsubscribe", mid, list(codes)))
         if will is not None:
-            client.will_set(will[0], will[1], will[2], will[3])
+            delay = properties(PacketTypes.WILLMESSAGE, WillDelayInterval=will_delay_s) if will_delay_s else None
+            client.will_set(will[0], will[1], will[2], will[3], delay)
+        if user is not None:
+            client.username_pw_set(*user)
         more: dict[str, Any] = {}
         if not old:
             if keep_seconds is not None:
@@ -117,9 +124,25 @@ class Peer:
         if sock is not None:
             assert isinstance(sock, socket.socket)
             with suppress(OSError):
+                self._acknowledge()
                 sock.sendall(b"\xe0\x00")
                 assert self._gone.wait(LIMIT_SECONDS), "the broker does not close after a DISCONNECT"
         self.client.loop_stop()
+
+    def _acknowledge(self) -> None:
+        """Wait until the broker has the acknowledgements of all that tests have seen: without them it would rightly
+        send it again. paho's thread acknowledges when it has shown a message, and writes when it has read: its first
+        answer from the broker means that the acknowledgement waits to be written, the second that it was."""
+        for _ in range(2):
+            _, mid = self.client.unsubscribe(FENCE)
+            until = time.monotonic() + LIMIT_SECONDS
+            answer: tuple[str, int | None] = ("", 0)
+            while answer != ("unsubscribe", mid):
+                if self._gone.is_set():
+                    return
+                assert time.monotonic() < until, "the broker does not answer"
+                with suppress(queue.Empty):
+                    answer = self.acks.get(timeout=PROBE_SECONDS)[:2]
 
     def vanish(self) -> None:
         """Gone without a word, as when a cable is pulled."""
@@ -133,6 +156,17 @@ class Peer:
         self.session_present = flags.session_present
         self.refused = code if code.is_failure else None
         self._connected.set()
+
+    def _on_disconnect(self, client: Client, userdata: Any, flags: Any, code: ReasonCode, properties: Any) -> None:
+        if flags.is_disconnect_packet_from_server:
+            self.farewell = int(code.value)
+        self._gone.set()
+
+    def dismissed(self) -> int | None:
+        """The reason with which the broker ends this connection, once it has."""
+        assert self._gone.wait(LIMIT_SECONDS), "the connection does not end"
+        self.client.loop_stop()
+        return self.farewell
 
     def _on_message(self, client: Client, userdata: Any, message: MQTTMessage) -> None:
         if message.topic.startswith(FENCE):

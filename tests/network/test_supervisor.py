@@ -23,7 +23,7 @@ from latecomer.runtime.supervisor import Supervisor, settings_of, taken_port
 from tests.network.net import network_of, running
 
 PRETENDER = (sys.executable, str(Path(__file__).with_name("pretender.py")))
-LIMIT_SECONDS = 20
+LIMIT_SECONDS = 60
 
 
 def until(done: Callable[[], bool]) -> None:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from latecomer.core import advertisements, carriage, replicas, retrieval, settling, store
+from latecomer.core.mobility import rows
 from latecomer.core.session import holding, past, recall
 from latecomer.model.history import Key
 from latecomer.sim import world
@@ -324,3 +325,28 @@ def the_gap_is_forgotten(patch: Patch) -> None:
 def whoever_comes_back_gets_no_more(patch: Patch) -> None:
     """History ends with the connection."""
     patch.setattr(recall.Recalls, "resume", lambda self, session: None)
+
+
+# -- histories that move -----------------------------------------------------------------------------------------------
+
+
+def _leave_behind(patch: Patch, table: str) -> None:
+    right = rows.Pager.__post_init__
+
+    def init(self: rows.Pager) -> None:
+        right(self)
+        self.others = deque(row for row in self.others if row.table != table)
+
+    patch.setattr(rows.Pager, "__post_init__", init)
+
+
+@mutant
+def replays_stay_behind(patch: Patch) -> None:
+    """A session that moves forgets which histories were being replayed."""
+    _leave_behind(patch, "recall")
+
+
+@mutant
+def held_events_stay_behind(patch: Patch) -> None:
+    """Live events that wait for the end of a history do not move with it."""
+    _leave_behind(patch, "held")

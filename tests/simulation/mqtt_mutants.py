@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from latecomer.core import events, fences, orders, retained, shares
 from latecomer.core.effects import Drop, Effect, Persist
-from latecomer.core.session import delivery, publishing, sessions, state, subacks, subscribing
+from latecomer.core.session import delivery, publishing, sessions, sharing, state, subacks, subscribing
 from latecomer.messages.mqtt import Pubcomp, Publish
 
 Patch = pytest.MonkeyPatch
@@ -73,12 +73,12 @@ def released_ids_stay_taken(patch: Patch) -> None:
 @mutant
 def wills_are_published_after_goodbye(patch: Patch) -> None:
     """A DISCONNECT does not delete the will."""
-    right = sessions.Sessions._away
+    right = sessions.Sessions.away
 
     def away(self: sessions.Sessions, session: Any, why: str, *, keep_will: bool, ends: bool = False) -> None:
         right(self, session, why, keep_will=True, ends=ends)
 
-    patch.setattr(sessions.Sessions, "_away", away)
+    patch.setattr(sessions.Sessions, "away", away)
 
 
 @mutant
@@ -130,12 +130,12 @@ def duplicates_are_not_marked(patch: Patch) -> None:
 @mutant
 def sent_again_under_another_id(patch: Patch) -> None:
     """After a crash deliveries get new packet ids."""
-    right = delivery.Deliveries.recover
+    right = delivery.Deliveries.recover_one
 
-    def renumber(self: delivery.Deliveries, session: Any, queue: Any, row: Any) -> None:
-        right(self, session, {int(number) + 1: parcel for number, parcel in queue.items()}, row)
+    def renumber(session: Any, number: int, parcel: Any) -> None:
+        right(session, number + 1, parcel)
 
-    patch.setattr(delivery.Deliveries, "recover", renumber)
+    patch.setattr(delivery.Deliveries, "recover_one", staticmethod(renumber))
 
 
 @mutant
@@ -218,7 +218,7 @@ def sessions_never_end(patch: Patch) -> None:
 @mutant
 def late_alarms(patch: Patch) -> None:
     """A session that was over before the broker got to it is found by its client."""
-    right = sessions.Sessions._connect
+    right = sessions.Sessions.on_connected
 
     def connect(self: sessions.Sessions, fact: Any) -> None:
         patch.setattr(sessions.Sessions, "_keep_time", lambda self, session: None)
@@ -226,7 +226,7 @@ def late_alarms(patch: Patch) -> None:
         patch.setattr(sessions.Sessions, "_keep_time", keep_time)
 
     keep_time = sessions.Sessions._keep_time
-    patch.setattr(sessions.Sessions, "_connect", connect)
+    patch.setattr(sessions.Sessions, "on_connected", connect)
 
 
 @mutant
@@ -252,8 +252,8 @@ def take_over_ends_the_session(patch: Patch) -> None:
         if session.client in self.by_client:
             self._end(session, "taken over")
 
-    right = sessions.Sessions._take_over
-    patch.setattr(sessions.Sessions, "_take_over", take_over)
+    right = sessions.Sessions.take_over
+    patch.setattr(sessions.Sessions, "take_over", take_over)
 
 
 @mutant
@@ -365,7 +365,7 @@ def the_dead_take_their_work_along(patch: Patch) -> None:
 @mutant
 def a_crash_takes_the_work_of_its_members_along(patch: Patch) -> None:
     """Deliveries to members whose sessions died with their broker are not handed on when it is back."""
-    patch.setattr(sessions.Sessions, "_hand_on_orphans", lambda self, queues: None)
+    patch.setattr(sharing.SharedDeliveries, "hand_on_orphans", lambda self, queues: None)
 
 
 @mutant

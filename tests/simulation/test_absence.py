@@ -31,7 +31,7 @@ class Stage:
         self.clients = SimClients(self.world, [self.promises])
         self.agreement = Agreement(self.world, self.clients)
         self.records: list[Record] = []
-        self.world.observers += [self.promises, self]
+        self.world.observe(self.promises, self)
 
     def noted(self, record: Record) -> None:
         self.records.append(record)

@@ -23,11 +23,13 @@ from latecomer.sim.transcript import Digest, message_name
 from tests.simulation.blocks import blocks
 from tests.simulation.test_mqtt_seeds import told
 
-SEEDS, FEW = 200, 40
+SEEDS, FEW = 100, 20
 """With LATECOMER_TEST_ALL=1, and without."""
 BLOCK = 10
 DRAWS = 150
 """Seeds within which everything that can happen has."""
+TRAVELS = 10
+"""Lives of readers that move."""
 DIGESTED = (1, 4)
 
 PRINT_DIGESTS = """
@@ -72,7 +74,7 @@ class Watched(HistoryChaos):
     def __init__(self, seed: int, seen: Counter[str]) -> None:
         self.seen = seen
         super().__init__(seed, None)
-        self.world.observers.append(self)
+        self.world.observe(self)
 
     def _fault(self, kind: str) -> None:
         self.seen[f"fault {kind}"] += 1
@@ -97,6 +99,7 @@ class Watched(HistoryChaos):
         self.seen["incomplete"] += ledger.incomplete
         self.seen["plain answers"] += self.questions.answered
         self.seen["moved"] += self.moves.count
+        self.seen["asked at its return"] += self.returns.asked
         for episodes in ledger.episodes.values():
             for episode in episodes:
                 self._count(episode)
@@ -124,6 +127,7 @@ EXPECTED = {
     *(f"version {version}" for version in (V311, V5)),
     *("QoS 0", "QoS 1", "QoS 2", "asked again", "live only", "since_us", "ago_us", "until_us", "last"),
     *("history and live", "several stores", "far away", "complete", "incomplete", "plain answers", "crash", "moved"),
+    "asked at its return",
     *(Kind.KEEPING, Kind.NOT_KEEPING, Kind.REQUESTED, Kind.SERVED, Kind.RECALLED, Kind.REPLAYED, Kind.DROPPED),
     *(f"tabled {verdict}" for verdict in ("closer", "equal", "further", "withdrawn")),
     *("store-advertise", "store-withdraw", "settled", "request", "response", "response-end", "credit"),
@@ -144,3 +148,12 @@ def test_everything_that_can_go_wrong_does(part: float) -> None:
     else:
         pytest.fail(f"not within {DRAWS} seeds: {missing}")
     assert seen["complete"] > seen["incomplete"], "most answers can be held to their word"
+
+
+def test_histories_go_on_where_their_readers_go() -> None:
+    under_way = 0
+    for seed in range(TRAVELS):
+        life = HistoryChaos(seed, None, travelling=True)
+        assert not life.run().violations, f"seed {seed}"
+        under_way += life.travels.under_way
+    assert under_way >= TRAVELS, "most readers should move while their history is replayed"

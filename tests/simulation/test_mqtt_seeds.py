@@ -20,7 +20,7 @@ from latecomer.sim.soak import Verdict, judge, soak
 from latecomer.sim.transcript import Digest
 from tests.simulation.blocks import blocks
 
-SEEDS, FEW = 400, 80
+SEEDS, FEW = 300, 40
 """With LATECOMER_TEST_ALL=1, and without."""
 BLOCK = 20
 DRAWS = 300

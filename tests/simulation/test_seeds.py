@@ -11,7 +11,7 @@ from latecomer.sim.chaos import Life, _Chaos
 from latecomer.sim.soak import Verdict, judge
 from tests.simulation.blocks import blocks
 
-SEEDS, FEW = 2000, 300
+SEEDS, FEW = 600, 100
 """With LATECOMER_TEST_ALL=1, and without."""
 BLOCK = 50
 DRAWS = 400

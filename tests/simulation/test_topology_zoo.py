@@ -98,7 +98,7 @@ class Network:
         self.topology = topology
         self.world = World(topology, BrokerSettings(routing=routing), Random(0))
         self.whole = Promises(self.world)
-        self.world.observers.append(self.whole)
+        self.world.observe(self.whole)
         self.clients = SimClients(self.world, [self.whole])
         self.world.start_all()
         for position, broker in enumerate(topology.ids()):

@@ -34,6 +34,8 @@ def answering(answer: Callable[[str, bytes], Answer]) -> Iterator[str]:
         def do_POST(self) -> None:
             self._say(self.rfile.read(int(self.headers["Content-Length"])))
 
+        do_PUT, do_DELETE = do_POST, do_GET
+
         def _say(self, given: bytes) -> None:
             known = self.headers["Authorization"] == f"Bearer {TOKEN}"
             status, told = answer(self.path, given) if known else (401, None)

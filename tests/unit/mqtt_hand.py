@@ -109,6 +109,7 @@ class MqttHand(Hand):
         self.connections = 0
         self.wires: dict[int, Wire] = {}
         self.sent: list[Send] = []
+        self.net: Net | None = None
         self.writes: list[Put | Drop | Trim] = []
         """Of the last step."""
         self.start()
@@ -182,6 +183,8 @@ class MqttHand(Hand):
         """A connected client; the CONNACK, which comes first [MQTT-3.2.0-1], is taken."""
         wire = self.dial(client, version)
         wire.connect(**options)
+        if not wire.inbox and self.net is not None:  # other brokers are asked for its session
+            self.net.quiet(10_000)
         connack = wire.inbox.pop(0)
         assert isinstance(connack, Connack)
         wire.connack = connack
@@ -307,6 +310,8 @@ class Net:
 
     def __init__(self, *hands: MqttHand) -> None:
         self.hands = {hand.id: hand for hand in hands}
+        for hand in hands:
+            hand.net = self
         self.number = 0
         self.numbers: dict[tuple[str, str], int] = {}
 

@@ -10,6 +10,7 @@ from typing import Any
 from latecomer.core.attributes import attributes_of
 from latecomer.core.effects import Effect
 from latecomer.core.inputs import Input, Started
+from latecomer.core.seen import Seen
 from latecomer.core.session.state import HISTORY_END
 from latecomer.messages.mqtt import Publish
 from latecomer.model.event import Event
@@ -47,6 +48,8 @@ class Question:
     end: Callable[[Outcome], None]
     arrived: Mapping[BrokerId, int]
     """How many events of each origin had come when it was asked: the answer reflects them."""
+    needs: Callable[[Event], bool]
+    """Which of the events that this broker has had must be in the answer."""
     taken: int = 0
     dealt_with: int = 0
     cancelled: bool = False
@@ -91,10 +94,15 @@ class Stores:
         take: Callable[[Sequence[Event]], None],
         end: Callable[[Outcome], None],
         store: BrokerId = "",
+        *,
+        needs: Callable[[Event], bool],
     ) -> Question:
-        question = Question(self.hand, query, user, client, take, end, dict(self.arrived))
+        question = Question(self.hand, query, user, client, take, end, dict(self.arrived), needs)
         self.questions.append(question)
         return question
+
+    def seen(self) -> Seen:
+        return self.hand.broker.events.seen
 
     def more(self, question: Question) -> None:
         question.dealt_with += 1
@@ -143,6 +151,8 @@ class RecallHand(MqttHand):
         for event in events:
             route = self.broker.routes.of(event.topic)
             clients = route.clients_for(attributes_of(event))
+            if event.reliable:
+                self.broker.events.seen.take(event)
             effects += self.do(lambda: self.broker.clients.deliver(clients, event, hops))  # noqa: B023
         return effects
 

@@ -15,8 +15,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from latecomer.model.errors import SettingsError
+from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.runtime import admin as api
+from latecomer.runtime import admin_model
 from latecomer.runtime.admin import Admin
 from latecomer.runtime.admin_views import (
     ClientView,
@@ -32,6 +33,8 @@ from latecomer.runtime.admin_views import (
 from latecomer.runtime.errands import Unreachable
 from latecomer.runtime.metrics import Counters, render
 from latecomer.runtime.network_views import KeptView, MemberView, NetworkView, WireView
+from latecomer.runtime.predicting import ModelView
+from latecomer.runtime.session_views import SessionView
 from latecomer.runtime.sparing import Sparing
 from latecomer.runtime.store_views import (
     ClassView,
@@ -53,6 +56,7 @@ class Node:
         self.status = Health("ok")
         self.known = {name: ClientView(name, True, user="u") for name in ("a", "b/c", NASTY)}
         self.done: list[str] = []
+        self.model = b""
 
     def health(self) -> Health:
         return self.status
@@ -100,13 +104,45 @@ class Node:
             raise SettingsError("topics[0]", "'#' must be the last character")
         return await self.stores()
 
-    def disconnect(self, client: str, reason: str) -> bool:
-        self.done.append(f"{client}: {reason}")
+    def disconnect(self, client: str, reason: str, use_another_server: bool = False) -> bool:
+        self.done.append(f"{client}: {reason}" + (" (use another server)" if use_another_server else ""))
         return client in self.known
 
     def end_session(self, client: str, reason: str) -> bool:
         self.done.append(f"end {client}: {reason}")
         return client in self.known
+
+    def sessions(self, after: str, limit: int, client: str = "") -> Page[SessionView]:
+        keys, more = page_of([client] if client else self.known, after, limit)
+        return Page(tuple(SessionView("b1", key, "here") for key in keys if key in self.known), more)
+
+    def move_session(self, client: str, to: str) -> bool:
+        if to == "b9":
+            raise LatecomerError("there is no way from b1 to b9 now")
+        self.done.append(f"{client} to {to}")
+        return client in self.known
+
+    def release_session(self, client: str) -> bool:
+        if client == "b/c":
+            raise LatecomerError("b1 has promised no session of b/c to anybody")
+        self.done.append(f"release {client}")
+        return client in self.known
+
+    def drain(self, on: bool) -> None:
+        self.done.append(f"drain {on}")
+
+    def movement_model(self) -> ModelView:
+        return ModelView("b1", "loaded", len(self.model)) if self.model else ModelView("b1")
+
+    async def load_model(self, data: bytes) -> ModelView:
+        if data == b"spoilt":
+            raise SettingsError("", "is no movement model")
+        self.model = data
+        return self.movement_model()
+
+    def remove_model(self) -> bool:
+        had, self.model = bool(self.model), b""
+        return had
 
     async def reload(self) -> str:
         if self.done:
@@ -151,7 +187,7 @@ def told(story: Callable[[Node, Caller], Awaitable[None]], **options: Any) -> No
     node = Node()
 
     async def run() -> None:
-        async with asyncio.timeout(20), served(node, **options) as caller:
+        async with asyncio.timeout(60), served(node, **options) as caller:
             await story(node, caller)
 
     asyncio.run(run())
@@ -312,6 +348,66 @@ def test_a_session_is_ended() -> None:
     told(story)
 
 
+def test_sessions_are_listed_and_filtered_by_client() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        status, body, _ = await caller.ask("/api/v1/sessions", params={"limit": "2"})
+        assert (status, len(body["items"]), body["next"]) == (200, 2, body["items"][1]["client"])
+        status, body, _ = await caller.ask("/api/v1/sessions", params={"client": "b/c"})
+        assert (status, [(item["client"], item["where"]) for item in body["items"]]) == (200, [("b/c", "here")])
+        assert (await caller.ask("/api/v1/sessions", params={"client": "who"}))[1] == {"items": [], "next": ""}
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    ("path", "command", "status", "answer"),
+    [
+        ("move-session", {"client": "a", "to": "b2"}, 202, {"done": "the session is on its way to b2"}),
+        ("move-session", {"client": "a", "to": "b9"}, 409, {"problem": "there is no way from b1 to b9 now"}),
+        ("move-session", {"client": "who", "to": "b2"}, 404, {"problem": "no client 'who' at this broker"}),
+        ("release-session", {"client": "a"}, 200, {"done": "the session is this broker's again"}),
+        ("release-session", {"client": "b/c"}, 409, {"problem": "b1 has promised no session of b/c to anybody"}),
+        ("release-session", {"client": "who"}, 404, {"problem": "no client 'who' at this broker"}),
+        ("drain", {"on": True}, 200, {"done": "new clients are refused"}),
+        ("drain", {"on": False}, 200, {"done": "new clients are accepted"}),
+    ],
+)
+def test_sessions_are_moved_and_brokers_drained(
+    path: str, command: dict[str, Any], status: int, answer: dict[str, str]
+) -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        assert (await caller.ask(f"/api/v1/{path}", "POST", json=command))[:2] == (status, answer)
+        assert bool(node.done) is (status != 409)
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [
+        ("move-session", {"client": "a"}),
+        ("move-session", {"client": "", "to": "b2"}),
+        ("drain", {}),
+        ("drain", {"on": 7}),
+    ],
+)
+def test_commands_about_sessions_are_checked(path: str, command: dict[str, Any]) -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        status, body, _ = await caller.ask(f"/api/v1/{path}", "POST", json=command)
+        assert (status, list(body)) == (400, ["problem"])
+
+    assert told(story).done == []
+
+
+def test_a_client_is_told_to_use_another_server() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        command = {"client": "a", "reason": "drained", "use_another_server": True}
+        assert (await caller.ask("/api/v1/disconnect", "POST", json=command))[0] == 200
+        assert node.done == ["a: drained (use another server)"]
+
+    told(story)
+
+
 def test_any_name_is_told_as_it_is() -> None:
     async def story(node: Node, caller: Caller) -> None:
         status, body, _ = await caller.ask("/api/v1/client", params={"id": NASTY})
@@ -462,12 +558,21 @@ def test_what_a_form_can_send_is_no_command(kind: str | None) -> None:
 )
 def test_without_the_token_nothing_is_told(headers: dict[str, str]) -> None:
     async def story(node: Node, caller: Caller) -> None:
-        for path in ("overview", "clients", "client?id=a", "subscriptions", "retained", "links", "nonsense"):
+        for path in (
+            "overview",
+            "clients",
+            "client?id=a",
+            "subscriptions",
+            "retained",
+            "links",
+            "sessions",
+            "nonsense",
+        ):
             status, body, answer = await caller.ask(f"/api/v1/{path}", token=None, headers=headers)
             assert status == 401
             assert list(body) == ["problem"]
             assert answer.headers["WWW-Authenticate"] == "Bearer"
-        for path in ("disconnect", "end-session", "reload", "shutdown"):
+        for path in ("disconnect", "end-session", "move-session", "release-session", "drain", "reload", "shutdown"):
             assert (await caller.ask(f"/api/v1/{path}", "POST", token=None, headers=headers, json={}))[0] == 401
         assert (await caller.ask(f"/api/v1/overview?token={TOKEN}&access_token={TOKEN}", token=None))[0] == 401
 
@@ -487,6 +592,8 @@ def test_a_token_is_long(token: str) -> None:
         ("LOCALHOST:1234", 200),
         ("[::1]:1234", 200),
         ("broker.example", 200),
+        ("127.0.0.1:1234", 200),  # the address it listens on
+        ("0.0.0.0", 421),
         ("evil.example", 421),
         ("localhost.evil.example", 421),
         ("broker.example.", 421),
@@ -505,6 +612,23 @@ def test_hosts(host: str, status: int) -> None:
                 assert "admin.hosts" in body["problem"]
 
     told(story, hosts=["localhost", "[::1]", "Broker.example"])
+
+
+def test_every_address_is_not_a_name() -> None:
+    """Who listens on 0.0.0.0 lists the names; a page can address this machine as 0.0.0.0 from everywhere."""
+
+    async def story() -> None:
+        admin = Admin(Node(), TOKEN)
+        port = await admin.start("0.0.0.0", 0)
+        try:
+            async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+                caller = Caller(session, port)
+                assert (await caller.ask("/healthz"))[0] == 200
+                assert (await caller.ask("/healthz", headers={"Host": "0.0.0.0"}))[0] == 421
+        finally:
+            await admin.stop()
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize(
@@ -604,3 +728,28 @@ def test_a_port_that_is_taken() -> None:
             await admin.stop()
 
     asyncio.run(story())
+
+
+def test_a_movement_model_is_loaded_shown_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    path, raw = "/api/v1/movement-model", {"Content-Type": "application/octet-stream"}
+    monkeypatch.setattr(admin_model, "MODEL_MAX", 100_000)
+
+    async def story(node: Node, caller: Caller) -> None:
+        assert (await caller.ask(path, token=None))[0] == 401
+        assert (await caller.ask(path, "PUT", token=None, data=b"abc", headers=raw))[0] == 401
+        assert (await caller.ask(path, "DELETE", token=None))[0] == 401
+        assert (await caller.ask(path))[1]["source"] == ""
+        status, body, _ = await caller.ask(path, "DELETE")
+        assert (status, body["problem"][:29]) == (409, "no movement model was loaded:")
+        assert (await caller.ask(path, "PUT", data=b"abc", headers={"Content-Type": "text/plain"}))[0] == 415
+        assert (await caller.ask(path, "PUT", data=b"spoilt", headers=raw))[0] == 409
+        status, body, _ = await caller.ask(path, "PUT", data=b"x" * 100_001, headers=raw)
+        assert (status, body) == (413, {"problem": "a model may have at most 100000 bytes"})
+        assert node.model == b""
+        status, body, _ = await caller.ask(path, "PUT", data=b"x" * 90_000, headers=raw)
+        assert (status, body["source"], body["places"]) == (200, "loaded", 90_000)
+        assert (await caller.ask(path))[1] == body
+        assert (await caller.ask(path, "DELETE"))[1]["source"] == ""
+        assert node.model == b""
+
+    told(story)

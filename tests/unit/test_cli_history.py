@@ -23,7 +23,7 @@ from latecomer.wire.mqtt import Reader, encode
 
 Capture = pytest.CaptureFixture[str]
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 FIRST = "2026-11-16T06:00:00.000001Z"
 
 

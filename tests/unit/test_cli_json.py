@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 import typer.main
 
@@ -17,6 +18,10 @@ from latecomer.cli.main import VERBS, application, run
 from latecomer.model.applied import Applied, plan_id, write_record
 from latecomer.model.plan import Plan, Prediction, write_plan
 from latecomer.model.topology_generators import line
+from latecomer.runtime.admin_views import Overview, Page, TreeView
+from latecomer.runtime.network_views import MemberView, NetworkView
+from latecomer.runtime.predicting import ModelView
+from latecomer.runtime.session_views import SessionView
 from latecomer.runtime.store_views import StoresView
 from tests.unit.admin_hand import answering, token_file
 from tests.unit.example import example, is_like
@@ -24,6 +29,7 @@ from tests.unit.example import example, is_like
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
 PLAN = Plan("line:5", line(5).ids(), "wrr", ("b1",), {"t/#": ("b1",)}, Prediction("wrr", 2, 4, 0.5))
+VIEW = SessionView("b1", "c", "here", expiry_s=3600, queue_messages=2, queue_bytes=300)
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "walkthrough.toml"
 
 
@@ -128,6 +134,75 @@ def stores(desk: Desk) -> None:
     assert is_like(StoresView, json.dumps(json.loads(said)[0]))
 
 
+def sessions(desk: Desk) -> None:
+    with answering(lambda path, _: (200, Page((VIEW,)))) as url:
+        said = desk.printed("sessions", "--admin", url, "--token-file", str(token_file(desk.folder)))
+    assert is_like(SessionView, json.dumps(json.loads(said)[0]))
+
+
+def sessions_move(desk: Desk) -> None:
+    from latecomer.cli.session_work import Moved
+
+    moved = Moved("c", "b1", "b2", True, 0.25)
+    desk.result("latecomer.cli.sessions.found_doors", [])
+    desk.result("latecomer.cli.sessions.move", moved)
+    said = desk.printed("sessions", "move", "c", "b2")
+    assert (is_like(Moved, said), json.loads(said)["from"]) == (True, "b1")
+    desk.result("latecomer.cli.sessions.move", msgspec.structs.replace(moved, moved=False, problem="it stays"))
+    assert json.loads(desk.printed("sessions", "move", "c", "b2", code=1))["problem"] == "it stays"
+
+
+def sessions_release(desk: Desk) -> None:
+    _told(desk, "release", "released")
+
+
+def sessions_end(desk: Desk) -> None:
+    _told(desk, "end", "ended")
+
+
+def _told(desk: Desk, verb: str, done: str) -> None:
+    """One broker does it, and another knows no such client."""
+    unknown = (404, {"problem": "no client 'c' at this broker"})
+    with answering(lambda *_: (200, {"done": ""})) as url, answering(lambda *_: unknown) as other:
+        doors = ("--admin", url, "--admin", other, "--token-file", str(token_file(desk.folder)))
+        assert json.loads(desk.printed("sessions", verb, "c", *doors)) == {"client": "c", done: [url]}
+
+
+def drain(desk: Desk) -> None:
+    from latecomer.cli.drain_work import Drained
+
+    with _broker({"c": VIEW, "d": msgspec.structs.replace(VIEW, client="d", durable=False)}) as url:
+        doors = ("--admin", url, "--token-file", str(token_file(desk.folder)))
+        said = desk.printed("drain", "b1", *doors)
+        found = json.loads(said)
+        assert is_like(Drained, said)
+        assert (found["to"], found["moved"], found["disconnected"], found["left"]) == (["b2"], 1, 1, [])
+        assert json.loads(desk.printed("drain", "b1", "--abort", *doors))["draining"] is False
+    with _broker({"c": VIEW}, stays=True) as url:
+        doors = ("--admin", url, "--token-file", str(token_file(desk.folder)))
+        left = json.loads(desk.printed("drain", "b1", "--wait", "0", *doors, code=1))["left"]
+    assert left == [{"client": "c", "why": "the other broker has not fetched it"}]
+
+
+def _broker(sessions: dict[str, SessionView], *, stays: bool = False) -> AbstractContextManager[str]:
+    """A broker b1, linked with b2, that lets sessions go when it is asked, unless they stay."""
+    members = (MemberView("b1", True), MemberView("b2", True), MemberView("b3", False))
+    network = NetworkView("b1", "net", "v", True, "b1", members, (), ())
+
+    def answer(path: str, body: bytes) -> tuple[int, object]:
+        name = path.removeprefix("/api/v1/").partition("?")[0]
+        if name in ("move-session", "disconnect") and not stays:
+            del sessions[json.loads(body)["client"]]
+        told: dict[str, object] = {
+            "overview": Overview("b1", "net", "", 1, 1.0, "", TreeView("v", True, ()), (), {"sessions": len(sessions)}),
+            "network": network,
+            "sessions": Page(tuple(sessions.values())),
+        }
+        return 200, told.get(name, {"done": ""})
+
+    return answering(answer)
+
+
 def checkins(desk: Desk) -> None:
     from latecomer.pipeline.checkins_job import Counts
 
@@ -152,6 +227,27 @@ def movement(desk: Desk) -> None:
     assert is_like(Report, desk.printed("movement", str(desk.file("stays.csv"))))
 
 
+MODEL = ModelView("b1", "loaded", 3, 2, 5)
+
+
+def movement_model(desk: Desk) -> None:
+    _model(desk, "movement-model")
+
+
+def movement_model_load(desk: Desk) -> None:
+    _model(desk, "movement-model", "load", str(desk.file("clients.movement")))
+
+
+def movement_model_remove(desk: Desk) -> None:
+    _model(desk, "movement-model", "remove")
+
+
+def _model(desk: Desk, *words: str) -> None:
+    with answering(lambda *_: (200, MODEL)) as url:
+        said = desk.printed(*words, "--admin", url, "--token-file", str(token_file(desk.folder)))
+    assert msgspec.json.decode(said, type=list[ModelView]) == [MODEL]
+
+
 def simulate(desk: Desk) -> None:
     from latecomer.sim.report import Result
 
@@ -169,10 +265,41 @@ def reproduce(desk: Desk) -> None:
     assert is_like(Verdict, json.dumps(json.loads(said)[0]))
 
 
+def demo(desk: Desk) -> None:
+    from latecomer.cli.demo import DemoFigures
+
+    desk.result("latecomer.cli.demo.Loop.run", example(DemoFigures))
+    assert is_like(DemoFigures, desk.printed("demo"))
+
+
+def overlay_plan(desk: Desk) -> None:
+    import numpy as np
+
+    from latecomer.cli.overlay import Planned
+    from latecomer.model.overlay_plan import OverlayPlan
+
+    desk.result("latecomer.planner.overlay.explain.plan_overlay", (example(OverlayPlan), np.arange(2)))
+    demand = desk.file("demand.csv", "topic,broker,rate\nt,b1,1\n")
+    wanted = desk.file("subscriptions.csv", "broker,topic\nb1,t\nb2,t\n")
+    assert is_like(Planned, desk.printed("overlay", "plan", "--demand", str(demand), "--subscriptions", str(wanted)))
+
+
+def homes_advise(desk: Desk) -> None:
+    from latecomer.pipeline.homes_job import HomesAdvice
+
+    desk.no_spark("homes")
+    desk.result("latecomer.pipeline.homes_job.held_of", None)
+    desk.result("latecomer.pipeline.homes_job.advise", example(HomesAdvice))
+    held = desk.file("subscriptions.csv", "client,broker,topic\nc,b1,t\nd,b2,t\n")
+    assert is_like(HomesAdvice, desk.printed("homes", "advise", "--subscriptions", str(held)))
+
+
 CASES: dict[str, Callable[[Desk], None]] = {
-    case.__name__: case
+    case.__name__.replace("movement_model", "movement-model").replace("_", " "): case
     for case in (
-        analyze, plan, replan, apply, verify, stores, checkins, synth, movement, simulate, reproduce,
+        analyze, plan, replan, apply, verify, stores, checkins, synth, movement, simulate, reproduce, drain, demo,
+        sessions, sessions_move, sessions_release, sessions_end, overlay_plan, homes_advise,
+        movement_model, movement_model_load, movement_model_remove,
     )
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -103,15 +104,17 @@ def test_a_broken_promise_is_exit_code_1_with_seed_and_replay_command(tmp_path: 
         (None, ": cannot be read: No such file or directory"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(text: str | None, sentence: str, tmp_path: Path) -> None:
+def test_bad_input_is_one_sentence_and_exit_code_2(
+    text: str | None, sentence: str, tmp_path: Path, capsys: Capture
+) -> None:
     scenario = tmp_path / "s.toml"
     if text is not None:
         scenario.write_text(text)
-    command = [sys.executable, "-m", "latecomer", "simulate", str(scenario)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"latecomer: {scenario}{sentence}")
-    assert done.stderr.count("\n") == 1
+    assert simulate(str(scenario)) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith(f"latecomer: {scenario}{sentence}")
+    assert shown.err.count("\n") == 1
 
 
 def test_an_interrupt_stops_cleanly_with_what_was_reached(tmp_path: Path) -> None:
@@ -132,6 +135,7 @@ def test_an_interrupt_stops_cleanly_with_what_was_reached(tmp_path: Path) -> Non
 # -- a seed is a run
 
 
+@cache
 def digest(passing: Passing, seed: int = 7) -> str:
     return Run(load(FLAKY, seed), passing=passing, digest=True).play().digest
 

@@ -22,7 +22,7 @@ def verdict(seed: int, *violations: str) -> Verdict:
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, *verdicts: Verdict) -> None:
-    def planted(start: int, seeds: int, jobs: int, clients: str) -> Iterator[Verdict]:
+    def planted(start: int, seeds: int, jobs: int, clients: str, *, coverage: bool) -> Iterator[Verdict]:
         return iter(verdicts)
 
     monkeypatch.setattr(module, "soak", planted)
@@ -38,7 +38,7 @@ def test_seeds_that_keep_every_promise(capsys: Capture) -> None:
 def test_several_processes_live_the_same_seeds(capsys: Capture) -> None:
     said = []
     for jobs in ("1", "2"):
-        assert run(VERBS, ["soak", "--seeds", "6", "--start", "0", "--jobs", jobs]) == 0
+        assert run(VERBS, ["soak", "--seeds", "6", "--start", "0", "--clients", "plain", "--jobs", jobs]) == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1]
     assert said[0].splitlines()[-1] == "6 seeds, 0 failures"
@@ -79,7 +79,7 @@ def test_many_failures_are_counted_and_not_all_told(monkeypatch: pytest.MonkeyPa
 
 
 def test_whatever_stops_it_the_last_line_counts(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    def interrupted(start: int, seeds: int, jobs: int, clients: str) -> Iterator[Verdict]:
+    def interrupted(start: int, seeds: int, jobs: int, clients: str, *, coverage: bool) -> Iterator[Verdict]:
         yield verdict(0)
         raise KeyboardInterrupt
 

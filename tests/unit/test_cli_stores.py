@@ -197,4 +197,7 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, capsys: Capture) 
     assert "is not there" in capsys.readouterr().err
     assert run(VERBS, ["store", "status"]) == 2
     assert "say where the store is" in capsys.readouterr().err
+    for verb in ("status", "verify"):
+        assert run(VERBS, ["store", verb, str(tmp_path)]) == 2
+        assert "there is no store in " in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -13,6 +13,7 @@ import pytest
 from latecomer.core.effects import (
     Accept,
     Answer,
+    Attach,
     CarryOut,
     Close,
     Deliver,
@@ -22,6 +23,7 @@ from latecomer.core.effects import (
     Note,
     Persist,
     Put,
+    Read,
     Refuse,
     Report,
     Send,
@@ -133,9 +135,18 @@ def break_write(stage: Stage) -> None:
     cast(Any, stage.victim.connection).write = fail
 
 
+def break_attach(stage: Stage) -> None:
+    connection = cast(Any, stage.victim.connection)
+    connection.seeking, connection.attach = True, fail
+
+
 def break_close(stage: Stage) -> None:
     transport = cast(Any, stage.victim.transport)
     transport.close = fail
+
+
+def break_pause(stage: Stage) -> None:
+    cast(Any, stage.victim.connection).pause = fail
 
 
 def nothing(stage: Stage) -> bool:
@@ -144,8 +155,10 @@ def nothing(stage: Stage) -> bool:
 
 QUERY = Query(Filter("t"), 0, 1)
 BREAKAGES: dict[type, Breakage] = {
+    Attach: Breakage(lambda s: Attach(s.victim.connection.id), break_attach, victim_is_gone),
     Transmit: Breakage(lambda s: Transmit(s.victim.connection.id, [Pingresp()]), break_write, victim_is_gone),
     Close: Breakage(lambda s: Close(s.victim.connection.id, "enough"), break_close, victim_is_gone),
+    Read: Breakage(lambda s: Read(s.victim.connection.id, False), break_pause, victim_is_gone),
     Send: Breakage(
         lambda s: Send("b", 7, [Alive(0)]),
         lambda s: setattr(driver_of(s).links, "send", lambda peer, *_: fail() if peer == "b" else s.sent.append(peer)),
@@ -292,7 +305,7 @@ def test_a_timer_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> N
 
         cast(Any, house.core).step = step
         house.driver._wake()
-        await asyncio.wait_for(woken.wait(), 10)
+        await asyncio.wait_for(woken.wait(), 60)
         assert house.driver.counters.internal_errors == {"step": 1}
         house.stop()
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from latecomer.core.outbox import Outbox
-from latecomer.core.seen import Seen
+from latecomer.core.seen import CONTENT_MAX, RECENT_MAX, Seen
+from latecomer.model.event import Event
+from latecomer.model.filters import Filter, parse_filter
+from latecomer.model.history import Query
 from latecomer.model.ids import EventId
 from tests.unit.hand import event
 
@@ -129,3 +132,30 @@ def test_seen_is_one_pair_of_numbers_per_origin() -> None:
     assert seen.add(EventId("b", 2, 1)), "a new epoch is newer whatever its number"
     assert not seen.add(EventId("b", 1, 9)), "the disk of that epoch is lost"
     assert seen.newest == {"b": (2, 1), "c": (1, 1)}
+
+
+def test_the_last_events_of_brokers_that_are_away_are_known_for_a_while() -> None:
+    seen = Seen()
+    for number in range(1, RECENT_MAX + 3):
+        assert seen.take(Event(EventId("b", 1, number), "t/x", "p", number))
+    assert not seen.take(Event(EventId("b", 1, 2), "t/x", "p", 2)), "it is not new"
+    assert seen.take(Event(EventId("c", 1, 1), "t/x", "p", 1))
+    found = [each.id.seq for each in seen.recent_of({"b": 0}, Query(Filter("t/#")))]
+    assert found == list(range(3, RECENT_MAX + 3)), "the oldest give way, and `c` is not away"
+    assert not list(seen.recent_of({"b": 0}, Query(Filter("u/#"))))
+    assert [each.id.seq for each in seen.recent_of({"b": 0}, Query(Filter("#"), 7, 9))] == [7, 8, 9]
+
+
+def test_of_a_large_event_the_content_is_not_known() -> None:
+    seen = Seen()
+    for number, payload in ((1, b'{"v": 1}'), (2, b'{"v": 2}'), (3, b'{"v": 1, "text": "%s"}' % bytes(CONTENT_MAX))):
+        seen.take(Event(EventId("b", 1, number), "t/x", "p", number, payload=payload))
+    found = seen.recent_of({"b": 0}, Query(parse_filter("t/# ? v = 2")))
+    assert [each.id.seq for each in found] == [2, 3], "the third may be meant"
+    assert max(len(each.payload) for each in seen.recent["b"]) < 10
+
+
+def test_a_copy_for_groups_alone_is_in_no_store() -> None:
+    seen = Seen()
+    assert seen.take(Event(EventId("b", 1, 1), "t/x", "p", 1, groups_only=True))
+    assert not list(seen.recent_of({"b": 0}, Query(Filter("#"))))

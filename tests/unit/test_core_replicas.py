@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from latecomer.core import replicas
+from latecomer.core.comparison import SLICE_US
 from latecomer.core.directory import STRANGER_US
 from latecomer.core.effects import Effect, Survey
 from latecomer.core.inputs import StoreAssigned, StoreBlocked, StoreTrimmed, Surveyed
-from latecomer.core.replicas import GATHER_US, HOPE_US, HOUR_US, PATIENCE_US, SLICE_US
+from latecomer.core.replicas import GATHER_US, HOPE_US, HOUR_US, PATIENCE_US
 from latecomer.core.store import REPLICA
 from latecomer.messages.link import (
     Adopted,
@@ -20,7 +21,8 @@ from latecomer.messages.link import (
     Request,
 )
 from latecomer.model.event import Event
-from latecomer.model.history import Slice
+from latecomer.model.filters import Filter
+from latecomer.model.history import Query, Slice
 from latecomer.sim.store import SimStore
 from tests.unit.hand import Hand, frames, of
 from tests.unit.replica_hand import BASE, Other, advertised, alive, held, network, row, word, words
@@ -295,6 +297,44 @@ def test_behind_every_round_there_is_a_pause() -> None:
         other.answer(effects)
         assert not [f for f in frames(alive(hand, 2 * SECOND), "c") if isinstance(f, Compare)]
         effects = alive(hand, SECOND)
+
+
+# -- events whose origin is away ---------------------------------------------------------------------------------------
+
+
+def other_of_an_absent_origin(since: int) -> tuple[StoreHand, Other]:
+    """Another store has two events of `far`, which is away; we have had the first one, and have been complete since
+    instant 5."""
+    hand = network(word("e", 1, "u/#"))
+    hand.keep(since=5)
+    hand.broker.events.seen.newest["far"] = (1, 1)
+    hand.broker.membership.link_states.absent_since["far"] = hand.now
+    other = Other(hand).has(past("far", 1, BASE), past("far", 2, BASE + SECOND))
+    other.answer(hand.hear("c", word("e", 2, since=since)))
+    other.answer(renewed(hand))
+    return hand, other
+
+
+def test_a_store_leaves_events_of_an_absent_origin_with_one_that_began_later() -> None:
+    hand, _ = other_of_an_absent_origin(since=BASE)
+    assert held(hand) == ["far.1.1"], "the origin may owe us something between the two"
+    store = hand.broker.history.store
+    assert store.completeness(CLASS, Query(Filter(CLASS), 5))[1] == "events of far, which is away, come when it is back"
+    assert store.completeness(CLASS, Query(Filter(CLASS), 5, BASE))[1] == "", "nothing is missing so early"
+
+
+def test_it_takes_them_when_the_origin_is_back_or_forgotten() -> None:
+    hand, other = other_of_an_absent_origin(since=BASE)
+    del hand.broker.membership.link_states.absent_since["far"]
+    for _ in range(2 * hand.broker.settings.replica_us // SECOND):
+        other.answer(alive(hand, SECOND))
+    assert held(hand) == ["far.1.1", "far.1.2"]
+    assert hand.broker.history.store.completeness(CLASS, Query(Filter(CLASS), 5))[1] == ""
+
+
+def test_it_takes_them_at_once_from_a_store_that_is_complete_for_as_long() -> None:
+    hand, _ = other_of_an_absent_origin(since=5)
+    assert held(hand) == ["far.1.1", "far.1.2"]
 
 
 # -- what may go wrong -------------------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def test_a_broker_speaks_behind_what_it_owes() -> None:
     hand.publish("t")
     effects = hand.join("b", wants={"b": ["t"]})
     said = [type(frame).__name__ for frame in frames(effects, "b")]
-    assert said[-3:] == ["Publication", "Publication", "Settled"]
+    assert [name for name in said if name in ("Publication", "Settled")] == ["Publication", "Publication", "Settled"]
 
 
 def test_a_window_that_is_full_delays_the_word() -> None:

@@ -304,9 +304,9 @@ def test_a_missing_file_and_a_directory(tmp_path: Path) -> None:
     ids=["dotted key", "dotted table", "dotted inline", "brackets", "braces", "digits", "open string", "backslash"],
 )
 def test_hostile_text_is_refused_quickly(text: str, problem: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert complaint(text) == problem
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
 
 
 def test_lines_are_found_in_arrays_of_tables_strings_and_inline_tables() -> None:

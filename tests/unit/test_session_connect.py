@@ -358,5 +358,6 @@ def test_a_durable_session_stands_on_disk_before_its_connack() -> None:
     hand = MqttHand()
     wire = hand.dial("s")
     effects = wire.connect(clean_start=False, session_expiry_s=HOUR_S)
-    assert [type(effect).__name__ for effect in effects if type(effect).__name__ != "Note"] == ["Persist", "Transmit"]
+    names = [type(effect).__name__ for effect in effects if type(effect).__name__ != "Note"]
+    assert names == ["Persist", "Attach", "Transmit"]
     assert len(hand.wrote("session")) == 1

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from latecomer.core.session import past as past_module
+from latecomer.core.session.limits import SessionLimits
 from latecomer.core.session.recall import REMEMBER_US
 from latecomer.messages.mqtt import Reason, Request, Subscribe, Unsuback
 from latecomer.model.event import Event
@@ -349,3 +350,46 @@ def test_no_local_holds_for_the_past() -> None:
     hand.stores.last().give(own, past(2))
     hand.stores.last().finish()
     assert names(s.settle()) == ["o1", "o2", "|"]  # the echo that '#' wants is live, and waits for nothing
+
+
+@pytest.mark.parametrize(
+    ("from_us", "complete", "comes"),
+    [(START_US, True, []), (0, False, []), (0, True, ["o3"])],
+    ids=["before what is complete", "incomplete", "complete"],
+)
+@pytest.mark.parametrize("held", [False, True])
+def test_what_the_answer_may_lack_does_not_come_behind_something_newer(
+    from_us: int, complete: bool, comes: list[str], held: bool
+) -> None:
+    """A store that began in the middle has the later events of an origin, which sends the earlier ones again."""
+    hand, s = recalled()
+    question = hand.stores.last()
+    question.give(past(5), past(6))
+    if held:
+        hand.live(past(3))
+    question.finish(Outcome(("s1",), 1, from_us, complete, "" if complete else "some are missing"))
+    if not held:
+        hand.live(past(3))
+    hand.live(past(7), past(1, origin="x"))
+    assert names(s.settle()) == ["o5", "o6", "|", *comes, "o7", "x1"]
+
+
+# -- origins that are away -------------------------------------------------------------------------------------------
+
+
+def test_what_was_here_before_the_subscription_must_be_in_the_answer() -> None:
+    """What comes later is held, and needs no store."""
+    hand = RecallHand(limits=SessionLimits(queue_messages=3))
+    hand.live(past(1), past(2))
+    s = hand.durable("s")
+    s.subscribe(ALL)
+    hand.live(past(3))
+    first = hand.stores.last()
+    assert [number for number in (1, 2, 3) if first.needs(past(number))] == [1, 2]
+    assert not first.needs(past(1, origin="x"))
+    hand.live(*(past(number) for number in range(4, 8)))  # too many are held, and let go of
+    first.give(past(1), past(2))
+    first.finish()
+    second = hand.stores.last()
+    assert second is not first
+    assert [number for number in range(1, 8) if second.needs(past(number))] == [3, 4, 5, 6, 7]

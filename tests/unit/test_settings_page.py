@@ -11,7 +11,11 @@ from latecomer.core.settings import BrokerSettings
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "scenario.md"
 
 
-@pytest.mark.parametrize("field", [name for name in BrokerSettings.__struct_fields__ if name != "routing"])
+ELSEWHERE = ("routing", "hand_over")
+"""Routing has a table of its own; sessions do not move in scenarios."""
+
+
+@pytest.mark.parametrize("field", [name for name in BrokerSettings.__struct_fields__ if name not in ELSEWHERE])
 def test_every_setting_is_documented(field: str) -> None:
     rows = [line for line in PAGE.read_text("utf-8").splitlines() if f"`{field.removesuffix('_us')}`" in line]
     assert rows, f"docs/reference/scenario.md does not name {field}"

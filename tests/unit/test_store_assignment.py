@@ -304,7 +304,8 @@ def test_there_is_an_end_to_what_operators_elsewhere_want() -> None:
         wire, here = pair()
         wire.there = Errands(wire, wait, open=True)  # type: ignore[arg-type]
         asked = [asyncio.ensure_future(here.ask("b2", Wish())) for _ in range(AT_ONCE_MAX + 3)]
-        await asyncio.sleep(0.05)
+        while not any(future.done() for future in asked):
+            await asyncio.sleep(0)
         gate.set()
         answers = await asyncio.gather(*asked, return_exceptions=True)
         refused = [answer for answer in answers if isinstance(answer, LatecomerError)]

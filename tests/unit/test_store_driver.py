@@ -36,7 +36,7 @@ from latecomer.runtime.metrics import Counters
 from latecomer.runtime.store import Keeper, usual_reserve
 from tests.unit.fastpath_hand import FakeDisk
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def event(number: int) -> Event:
@@ -391,10 +391,14 @@ def test_a_small_file_system_has_a_small_reserve(tmp_path: Path) -> None:
 def test_damage_that_is_found_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     async def story(scene: Scene) -> None:
         scene.engine.problems = (Problem("1.db", None, "a page is not what it was"),)
-        for _ in range(2):
+
+        async def tidied() -> None:
+            before = scene.keeper.status
             scene.keeper._tidy()
-            await asyncio.sleep(0.02)
-            await scene.keeper.refresh()
+            await scene.until(lambda: scene.keeper.status is not before)
+
+        await tidied()
+        await tidied()
 
     scene = told(story)
     assert len([line for line in caplog.messages if "a page is not what it was" in line]) == 1

@@ -22,7 +22,7 @@ from websockets.typing import Subprotocol
 from latecomer.runtime.websocket import WebSocketProtocol, WebSocketTransport, binary_head
 
 MQTT = [Subprotocol("mqtt")]
-PATIENCE_S = 20
+PATIENCE_S = 60
 """Only a hanging test waits this long."""
 
 Story = Callable[[], Coroutine[Any, Any, None]]

@@ -12,9 +12,41 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from latecomer.messages.hand_over import (
+    Ask,
+    AskRefused,
+    Attached,
+    Attempt,
+    Detach,
+    End,
+    Fetch,
+    Grant,
+    Here,
+    Leftovers,
+    LeftoversWanted,
+    Offer,
+    Packets,
+    Relay,
+    Released,
+    Remembered,
+    Row,
+    Rows,
+    Seek,
+    Seeker,
+    ShadowLost,
+    ShadowOffer,
+    ShadowRows,
+    ShadowWanted,
+    Standing,
+    Taken,
+    Want,
+    Whereabouts,
+    WhereaboutsKept,
+)
 from latecomer.messages.link import (
     ERRAND_MAX,
     FRAME_MAX,
+    ORIGINS_MAX,
     Adopted,
     Alive,
     Compare,
@@ -35,6 +67,7 @@ from latecomer.messages.link import (
     StoreWithdraw,
     Subscribe,
 )
+from latecomer.messages.mqtt import Connect, Pingreq, Puback, Publish
 from latecomer.model.content import MAX_CONSTRAINTS, Constraint, Op
 from latecomer.model.content.terms import Conjunction
 from latecomer.model.errors import ProtocolError
@@ -56,6 +89,7 @@ from latecomer.wire.link import (
     decode_body,
     encode,
 )
+from latecomer.wire.mqtt import encode as encode_packet
 from tests.fuzz.link import EXAMPLES, framed
 from tests.fuzz.presence import need_atheris
 
@@ -219,6 +253,10 @@ STORES_REFUSED: dict[str, tuple[LinkMessage, str]] = {
         Compared("2", "5", 1, (Slice(0, 1, 1),) * (SLICES_MAX + 1)),
         f"at most {SLICES_MAX} slices at once, not {SLICES_MAX + 1}",
     ),
+    "many origins": (
+        Compared("2", "5", 1, (), "", (("3", 1, 1),) * (ORIGINS_MAX + 1)),
+        f"at most {ORIGINS_MAX} origins that are away, not {ORIGINS_MAX + 1}",
+    ),
     "no distance": (StoreAdvertise((("a", 0),)), "Expected `int` >= 1"),
     "no width": (Compare("2", "5", 1, "a", 0, 9, 0), "Expected `int` >= 1"),
     "a nameless store": (Credit(ID, "", 1), "Expected `str` of length >= 1"),
@@ -263,7 +301,7 @@ def test_a_path_leads_somewhere_and_never_in_circles(make: Any) -> None:
         Keeping("2", 1, 1, ("a", "b"), 5, True, ((5, False), (9, True))),
         Errand("2", "5", 1, bytes(ERRAND_MAX)),
         ErrandAnswer("5", "2", 1, bytes(ERRAND_MAX), "x" * PROBLEM_MAX),
-        Compared("2", "5", 1, (Slice(0, 1, 1),) * SLICES_MAX, "x" * PROBLEM_MAX),
+        Compared("2", "5", 1, (Slice(0, 1, 1),) * SLICES_MAX, "x" * PROBLEM_MAX, (("3", 1, 1),) * ORIGINS_MAX),
     ],
     ids=lambda message: type(message).__name__,
 )
@@ -409,6 +447,7 @@ def test_a_legal_filter_keeps_its_meaning() -> None:
 # --- in words -------------------------------------------------------------------------------------
 
 A_PRICE = parse_filter("a ? price > 3")
+ATTEMPT = Attempt("2", 1, 7)
 WORDS: dict[str, LinkMessage] = {
     "store-advertise a (1 hop), b (2 hops)": StoreAdvertise((("a", 1), ("b", 2))),
     "store-withdraw a, b": StoreWithdraw(("a", "b")),
@@ -438,6 +477,60 @@ WORDS: dict[str, LinkMessage] = {
     "errand of 2 to 5": Errand("2", "5", 1, b"{}"),
     "errand-answer of 5 for 2": ErrandAnswer("5", "2", 1, b"{}"),
     "errand-answer of 5 for 2: no": ErrandAnswer("5", "2", 1, b"", "no"),
+    "seek by 2: c, d (ends)": Seek("v", "2", (Seeker("c", "", 1), Seeker("d", "", 1, ends=True))),
+    "here from 5 to 2: c is at 4": Here("5", "2", "c", "4"),
+    "here from 5 to 2: c is at 5, refused (younger)": Here("5", "2", "c", "5", refusal="younger"),
+    "end from 2 to 5: c": End("2", "5", "c", 1),
+    "ask from 2 to 5 for the subscriptions of c (2.1/7)": Ask("2", "5", ATTEMPT, "c", "", 1, True),
+    "ask from 2 to 5 for the rest of c (2.1/7)": Ask("2", "5", ATTEMPT, "c", "", 1, True, True),
+    "ask from 2 to 5 for the rest of c, which brought its subscriptions (2.1/7), in outline": Ask(
+        "2", "5", ATTEMPT, "c", "", 1, True, True, 8, None, "d", True
+    ),
+    "standing from 5 to 2: the same subscriptions of c (2.1/7)": Standing(
+        "5", "2", ATTEMPT, "c", b"", (), 1, 1, (), True
+    ),
+    "rows from 5 to 2: page 1 of c, 0 rows (2.1/7), 2 bytes of outline": Rows(
+        "5", "2", ATTEMPT, "c", 1, (), None, b"12"
+    ),
+    "want from 2 to 5: up to page 9 of c (2.1/7), lacking 3, 4": Want("2", "5", ATTEMPT, "c", 9, 1, (3, 4)),
+    "standing from 5 to 2: 1 subscriptions of c (2.1/7)": Standing("5", "2", ATTEMPT, "c", b"", (b"",), 1, 1),
+    "rows from 5 to 2: page 1 of c, 0 rows (2.1/7)": Rows("5", "2", ATTEMPT, "c", 1, ()),
+    "rows from 5 to 2: page 2 of c, 0 rows (2.1/7), granted": Rows("5", "2", ATTEMPT, "c", 2, (), Grant((), 0)),
+    "want from 2 to 5: up to page 9 of c (2.1/7)": Want("2", "5", ATTEMPT, "c", 9),
+    "ask-refused from 5 to 2: c: unknown (2.1/7)": AskRefused("5", "2", ATTEMPT, "c", "unknown"),
+    "taken from 2 to 5: c: yes (2.1/7)": Taken("2", "5", ATTEMPT, "c", True),
+    "released from 5 to 2 (2.1/7)": Released("5", "2", ATTEMPT),
+    "offer from 5 to 2: c (2.1/7)": Offer("5", "2", ATTEMPT, "c"),
+    "fetch from 5 to 2: c": Fetch("5", "2", "c", ""),
+    "whereabouts from 5 to 2: anew: c, no longer d": Whereabouts("5", "2", 1, (("c", True), ("d", False)), True),
+    "whereabouts-kept from 2 to 5: batch 1": WhereaboutsKept("2", "5", 1),
+    "ask from 2 to 5 to serve c (2.1/7)": Ask("2", "5", ATTEMPT, "c", "", 1, True, connect=Packets(5, (Connect("c"),))),
+    "attached from 5 to 2: c (2.1/7)": Attached("5", "2", ATTEMPT, "c"),
+    "relay from 2 to 5: puback, pingreq, credit 300 (2.1/7)": Relay(
+        "2", "5", ATTEMPT, 1, Packets(5, (Puback(1), Pingreq())), 300
+    ),
+    "relay from 5 to 2: nothing (2.1/7)": Relay("5", "2", ATTEMPT, 1, Packets(4, ())),
+    "detach from 5 to 2: goodbye (2.1/7)": Detach("5", "2", ATTEMPT),
+    "ask from 2 to 5 for the subscriptions of c (2.1/7), has copy 2.1/7": Ask(
+        "2", "5", ATTEMPT, "c", "", 1, True, copy=ATTEMPT
+    ),
+    "standing from 5 to 2: 0 subscriptions of c (2.1/7), the copy holds": Standing(
+        "5", "2", ATTEMPT, "c", b"", (), 1, 1, copy=True
+    ),
+    "shadow-offer from 2 to 5: 1 subscriptions of c (2.1/7)": ShadowOffer("2", "5", ATTEMPT, "c", "", (b"",)),
+    "shadow-wanted from 5 to 2: up to page 8 of c (2.1/7)": ShadowWanted("5", "2", ATTEMPT, "c", 8),
+    "shadow-rows from 2 to 5: page 1 of c, 0 rows (2.1/7)": ShadowRows("2", "5", ATTEMPT, "c", 1, ()),
+    "shadow-rows from 2 to 5: page 2 of c, 0 rows (2.1/7), complete": ShadowRows("2", "5", ATTEMPT, "c", 2, (), True),
+    "shadow-lost from 2 to 5: c (2.1/7)": ShadowLost("2", "5", ATTEMPT, "c"),
+    "remembered from 5 to 2: c, at 4": Remembered("5", "2", "c", "4", "", b""),
+    "remembered from 5 to 2: c, lost by 4": Remembered("5", "2", "c", "4", "", b"", True),
+    "leftovers from 5 to 2 for c: there are some": Leftovers("5", "2", "c"),
+    "leftovers from 5 to 2 for c: rows 1 to 3 (2.1/7)": Leftovers(
+        "5", "2", "c", "2.1/7", (Row("queue", 1, b""), Row("queue", 3, b""))
+    ),
+    "leftovers from 5 to 2 for c: nothing more": Leftovers("5", "2", "c", last=True),
+    "leftovers-wanted from 2 to 5 for c: up to row 3 is safe (2.1/7)": LeftoversWanted("2", "5", "c", "", "2.1/7", 3),
+    "leftovers-wanted from 2 to 5 for c: discarded": LeftoversWanted("2", "5", "c", "", discard=True),
 }
 RECORDS = {
     "2 keeping a": Record(0, "2", Kind.KEEPING, filter="a"),
@@ -452,19 +545,23 @@ RECORDS = {
     "4 recalled a for A from nobody (0 events): no store": Record(
         0, "4", Kind.RECALLED, filter="a", client="A", detail="no store"
     ),
+    "3 moved A here from 2, 5 waiting (7 ms)": Record(0, "3", Kind.MOVED, client="A", peer="2", count=5, detail="7 ms"),
+    "3 restored 2 subscriptions of A, which was at 2 (owner away)": Record(
+        0, "3", Kind.RESTORED, client="A", peer="2", count=2, detail="owner away"
+    ),
     "4 replayed 1.1.1 a to A": Record(0, "4", Kind.REPLAYED, event="1.1.1", topic="a", client="A"),
 }
 
 
 @pytest.mark.parametrize("words", WORDS)
-def test_a_message_of_stores_in_words(words: str) -> None:
+def test_a_message_in_words(words: str) -> None:
     """Times count from when time begins, like those of the lines themselves."""
     assert message_text(WORDS[words], begin_us=1_000_000) == words
     assert message_line(3_000_000, "4", "3", WORDS[words], 1_000_000) == f"    2.000000  4 -> 3    {words}"
 
 
 @pytest.mark.parametrize("words", RECORDS)
-def test_a_record_of_stores_in_words(words: str) -> None:
+def test_a_record_in_words(words: str) -> None:
     assert record_line(RECORDS[words]) == f"    0.000000  {words}"
 
 
@@ -473,9 +570,41 @@ def test_every_message_begins_with_its_name() -> None:
         assert message_text(example).startswith(message_name(type(example)))
 
 
-def test_what_stores_say_to_keep_in_order_tells_no_story() -> None:
+def test_book_keeping_between_brokers_is_left_out_of_stories() -> None:
     quiet = {kind for kind in map(type, WORDS.values()) if issubclass(kind, CHATTER)}
-    assert quiet == {Settled, Keeping, Credit, Compare, Compared}
+    assert quiet == {Settled, Keeping, Credit, Compare, Compared, Whereabouts, WhereaboutsKept}
+
+
+# --- packets in frames ------------------------------------------------------------------------------
+
+
+def relay_of(packets: bytes) -> bytes:
+    """The body of a `Relay` with these bytes for packets."""
+    good = encode(Relay("2", "5", ATTEMPT, 1, Packets(5, ())))[HEADER:]
+    whole = msgspec.msgpack.decode(good)
+    return msgspec.msgpack.encode([*whole[:5], packets, *whole[6:]])
+
+
+def test_packets_travel_as_mqtt() -> None:
+    packets = (Publish("t", b"p", 1, packet_id=3), Puback(1))
+    body = relay_of(b"\x05" + b"".join(encode_packet(packet, 5) for packet in packets))
+    assert decode_body(body) == Relay("2", "5", ATTEMPT, 1, Packets(5, packets))
+
+
+@pytest.mark.parametrize(
+    "packets",
+    [
+        pytest.param(b"", id="no version"),
+        pytest.param(b"\x03\xc0\x00", id="an unknown version"),
+        pytest.param(b"\x05\xc0", id="half a packet"),
+        pytest.param(b"\x05\x32\x05\x00\x01t\x00\x00", id="packet id 0"),
+        pytest.param(b"\x04\xf0\x00", id="AUTH in 3.1.1"),
+        pytest.param(b"\x05\xff\xff\xff\xff\xff", id="no length"),
+    ],
+)
+def test_packets_that_no_client_may_send_end_the_link(packets: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        decode_body(relay_of(packets))
 
 
 # --- the fuzzer -----------------------------------------------------------------------------------

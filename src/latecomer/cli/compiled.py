@@ -30,9 +30,9 @@ def find_cache(planner: Path = PLANNER) -> None:
 def compiled_before(planner: Path = PLANNER) -> bool:
     """Whether kernels have been compiled here since their source was changed."""
     said = os.environ.get(VARIABLE)
-    cache = Path(said).rglob("*.nbi") if said else (planner / "__pycache__").glob("*.nbi")
+    cache = Path(said).rglob("*.nbi") if said else planner.rglob("*.nbi")
     compiled = max((file.stat().st_mtime for file in cache), default=0.0)
-    written = max((file.stat().st_mtime for file in planner.glob("*_kernels.py")), default=0.0)
+    written = max((file.stat().st_mtime for file in planner.rglob("*_kernels.py")), default=0.0)
     return compiled > written
 
 

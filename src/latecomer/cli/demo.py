@@ -3,10 +3,14 @@
 Brokers as processes, people who publish and people who come late, the log of all that on Spark, a plan, the plan
 applied while everything goes on, and the same people again. What is told is what happened: numbers are counted by those
 who asked, distances by Spark in the log, and a promise that was not kept ends the demo with an error.
+
+All the while two commuters go from broker to broker. Behind everything that is measured, the broker that has their
+sessions is killed.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import shlex
 import subprocess
@@ -26,15 +30,19 @@ from rich.table import Table
 
 from latecomer.cli.apply import carry_out
 from latecomer.cli.apply_work import Work, steps_to, survey
+from latecomer.cli.as_json import print_json
+from latecomer.cli.demo_commuters import CommuterFigures, Commuters, table_of
+from latecomer.cli.demo_commuters import check as check_commuters
 from latecomer.cli.demo_progress import Told, progress
-from latecomer.cli.demo_traffic import AT_FIRST, DISTRICTS, TOPICS, Broken, People, Tally
+from latecomer.cli.demo_traffic import AT_FIRST, DISTRICTS, TOPICS, Broken, People, Tally, topic_of
 from latecomer.cli.live_network import Live, read_live
 from latecomer.cli.plan import libraries
 from latecomer.cli.spark_options import opened, spark_libraries
 from latecomer.cli.traffic import check
 from latecomer.model.applied import plan_id
 from latecomer.model.errors import SettingsError
-from latecomer.model.plan import Plan, PlanLimits, write_plan
+from latecomer.model.ids import BrokerId
+from latecomer.model.plan import Plan, PlanLimits, Prediction, write_plan
 from latecomer.runtime.network_file import Network, placed, shaped
 from latecomer.runtime.supervisor import Supervisor, taken_port
 
@@ -62,15 +70,46 @@ def demo(
         Path | None,
         typer.Option(metavar="DIR", help="Keep everything in this new folder: network, log, plan, tables, report."),
     ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the figures as JSON, and what happens to standard error.")
+    ] = False,
 ) -> None:
-    """Try everything in a minute: a network, traffic, its log on Spark, a plan, and what applying it brought."""
+    """Try everything in a minute: a network, traffic, its log on Spark, a plan, and what applying it brought.
+
+    Two clients move from broker to broker meanwhile, and a broker that has their sessions is killed.
+    """
     with spark_libraries(), libraries():
         import latecomer.cli.plan_work
         import latecomer.pipeline.measure  # noqa: F401
-    console = Console(highlight=False)
+    console = Console(highlight=False, stderr=json)
     with _folder(keep) as folder, progress(console) as told:
-        Loop(folder, console, told, keep).run()
+        figures = Loop(folder, console, told, keep).run()
     print_next(console, keep)
+    if json:
+        print_json(figures)
+
+
+class PhaseFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """How latecomers fared, before the plan or after it."""
+
+    stores: int
+    requests: int
+    events: int
+    lost: int
+    repeated: int
+    disordered: int
+    hops_mean: float
+    hops_error: float
+    """Standard error of the mean."""
+
+
+class DemoFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What `--json` prints."""
+
+    before: PhaseFigures
+    predicted_hops_mean: float
+    after: PhaseFigures
+    commuters: tuple[CommuterFigures, ...]
 
 
 class Loop:
@@ -86,7 +125,7 @@ class Loop:
         self.since_us = 0
         """From when on the first store has everything."""
 
-    def run(self) -> None:
+    def run(self) -> DemoFigures:
         warming = subprocess.Popen([sys.executable, "-c", WARM_UP], stdout=subprocess.DEVNULL)
         supervisor = Supervisor(self.network, self.folder)
         try:
@@ -94,22 +133,34 @@ class Loop:
             supervisor.start()
             live = self._meet()
             people = People(self.network, self.since_us)
+            commuters = Commuters(self.network)
             try:
-                self._act(live, people, warming)
+                commuters.begin()
+                before, plan, after = self._act(live, people, warming)
+                return DemoFigures(
+                    before=before,
+                    predicted_hops_mean=plan.prediction.hops_mean,
+                    after=after,
+                    commuters=self._lose_broker(commuters, people, plan, supervisor),
+                )
             finally:
+                commuters.close()
                 people.close()
         finally:
             warming.kill()
             warming.wait()
             supervisor.stop()
 
-    def _act(self, live: Live, people: People, warming: subprocess.Popen[bytes]) -> None:
+    def _act(
+        self, live: Live, people: People, warming: subprocess.Popen[bytes]
+    ) -> tuple[PhaseFigures, Plan, PhaseFigures]:
         from latecomer.pipeline.session import QUICK
 
         people.begin(lambda done: self.told("publishing", done, AT_FIRST))
         self.say(
             f"{len(DISTRICTS)} districts publish and go on publishing; [bold]{REQUESTS} latecomers[/] ask for all of a "
-            f"district since the beginning, wherever they are."
+            f"district since the beginning, wherever they are. [bold]Two commuters[/] subscribe to everything and go "
+            f"to another broker every second; their sessions follow them."
         )
         before_us = _now_us()
         early = self._asked(people, "latecomers ask", 1)
@@ -126,11 +177,12 @@ class Loop:
             if self.keep is not None:
                 self._report(spark)
         self._close(plan, (early, before), (late, after))
+        return phase_figures(early, before, 1), plan, phase_figures(late, after, len(plan.stores))
 
     # -- the acts ------------------------------------------------------------------------------------------------------
 
     def _meet(self) -> Live:
-        live = read_live(str(self.folder))
+        live = when_joined(self.folder, self.network)
         keeper = self.network.brokers[0].id
         store = live.stores(keeper).store
         assert store is not None
@@ -159,10 +211,11 @@ class Loop:
 
         until = time.monotonic() + PATIENCE_S
         while True:
+            begun = time.monotonic()  # a look may take longer than patience where a machine is busy
             found = measure(spark, find_log(self.folder), Classes(depth=LEVELS), Window(since_us, _now_us()))
             if found.distances.total.served >= tally.requests:
                 return found
-            if time.monotonic() > until:
+            if begun > until:
                 told = f"{found.distances.total.served} of {tally.requests} requests"
                 raise Broken(f"the log knows of {told} after {PATIENCE_S:g} s")
             time.sleep(SEGMENT_S / 2)
@@ -179,12 +232,10 @@ class Loop:
         plan = make_plan(order, "best", lambda what: None).plan
         (self.folder / PLAN).write_text(write_plan(plan))
         stores = ", ".join(plan.stores)
-        proof = (
-            "proven to be the best" if plan.prediction.optimal else f"within {plan.prediction.gap or 0:.1%} of the best"
-        )
         self.say(
-            f"Spark counted who asked for what and where in {measured.rows:,} records. The plan, {proof}: stores at "
-            f"[bold]{stores}[/], and the nearest [bold]{plan.prediction.hops_mean:.2f} hops[/] away."
+            f"Spark counted who asked for what and where in {measured.rows:,} records. "
+            f"The plan, {how_good(plan.prediction)}: stores at [bold]{stores}[/], "
+            f"and the nearest [bold]{plan.prediction.hops_mean:.2f} hops[/] away."
         )
         return plan
 
@@ -229,6 +280,27 @@ class Loop:
         if after.hops_mean >= before.hops_mean:
             raise Broken("the plan did not bring the stores nearer")
 
+    def _lose_broker(
+        self, commuters: Commuters, people: People, plan: Plan, supervisor: Supervisor
+    ) -> tuple[CommuterFigures, ...]:
+        """Nothing is measured any more, so that a broker may go."""
+        self.told("commuters come to rest", 0, 0)
+        commuters.halt()
+        victim = to_be_killed(self.network, plan)
+        self.told(f"{victim} is killed", 0, 0)
+        commuters.lose_broker(victim, supervisor)
+        self.told("commuters catch up", 0, 0)
+        found = commuters.finish({topic_of(district): owed for district, owed in people.acknowledged.items()})
+        refusals = sum(one.refusals for one in found)
+        self.say(
+            f"At last {victim}, which had both commuters' sessions, was [bold]killed with SIGKILL[/] while they were "
+            f"away. At other brokers they were told {refusals} times to try again (0x88), and when {victim} was back "
+            f"they got what they had missed."
+        )
+        self.console.print(table_of(found))
+        check_commuters(found)
+        return found
+
     def say(self, text: str) -> None:
         self.console.print(text, soft_wrap=False, width=min(self.console.width, 110))
 
@@ -244,6 +316,48 @@ def free_network() -> Network:
             settings = {"event_log": {"segment_s": SEGMENT_S}}
             return msgspec.structs.replace(network, brokers=seats, settings=settings)
     raise Broken(f"no free ports were found for {BROKERS} brokers: end whatever uses those from {PORTS[0]} to 31000")
+
+
+def when_joined(folder: Path, network: Network) -> Live:
+    """The network when its brokers have found one another: each of them listens before all links are up."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        live = read_live(str(folder))
+        if len(live.topology.nodes) == len(network.brokers) and len(live.topology.links) == len(network.links):
+            return live
+        if time.monotonic() > end:
+            told = f"only {len(live.topology.nodes)} of {len(network.brokers)} brokers found one another"
+            raise Broken(f"{told} within {PATIENCE_S:g} s: is this machine very busy? See broker.log in {folder}")
+        time.sleep(0.1)
+
+
+def to_be_killed(network: Network, plan: Plan) -> BrokerId:
+    """A broker without publishers, which would only wait for it, and preferably without a store."""
+    free = [seat.id for seat in network.brokers[len(DISTRICTS) :]]
+    return min(free, key=lambda broker: broker in plan.stores)
+
+
+def phase_figures(tally: Tally, measured: Measured, stores: int) -> PhaseFigures:
+    total = measured.distances.total
+    return PhaseFigures(
+        stores=stores,
+        requests=tally.requests,
+        events=tally.events,
+        lost=tally.lost,
+        repeated=tally.repeated,
+        disordered=tally.disordered,
+        hops_mean=total.hops_mean,
+        hops_error=total.hops_error,
+    )
+
+
+def how_good(prediction: Prediction) -> str:
+    """How far a plan is from the best one, rounded up: what is not proven is not said."""
+    if prediction.optimal or prediction.gap == 0:
+        return "proven to be the best there is"
+    if prediction.gap is None:
+        return "the best that was found"
+    return f"within {math.ceil(prediction.gap * 1000) / 1000:.1%} of the best"
 
 
 def print_next(console: Console, keep: Path | None) -> None:

@@ -112,6 +112,11 @@ def drawn(network: Network, requests: int, chance: Random) -> list[tuple[str, st
     return chance.choices(places, weights, k=requests)
 
 
+def topic_of(district: str) -> str:
+    """To which it publishes."""
+    return f"city/{district}/air"
+
+
 def popularity(district: str) -> float:
     return 1 / (1 + DISTRICTS.index(district))
 
@@ -154,7 +159,7 @@ class Publisher:
             self._failure = error
 
     def _one(self, district: str, number: int) -> None:
-        published = self._clients[district].publish(f"city/{district}/air", str(number), qos=1)
+        published = self._clients[district].publish(topic_of(district), str(number), qos=2)
         published.wait_for_publish(PATIENCE_S)
         if not published.is_published():
             raise Broken(f"number {number} of {district} was not acknowledged within {PATIENCE_S:g} s")

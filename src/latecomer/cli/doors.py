@@ -123,14 +123,18 @@ def call(
     query: Mapping[str, str | Sequence[str]] | None = None,
     body: Mapping[str, Any] | None = None,
     seconds: float = ANSWER_SECONDS,
+    method: str | None = None,
+    data: bytes | None = None,
 ) -> T:
-    """Ask a broker something, or tell it to do something (`body`)."""
+    """Ask a broker something, or tell it to do something (`body`); or send it a file (`data`)."""
     headers = {"Authorization": f"Bearer {door.token}"}
     if body is not None:
         headers["Content-Type"] = "application/json"
+        data = msgspec.json.encode(body)
+    elif data is not None:
+        headers["Content-Type"] = "application/octet-stream"
     address = f"{door.url}/api/v1/{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
-    data = None if body is None else msgspec.json.encode(body)
-    request = urllib.request.Request(address, data, headers)
+    request = urllib.request.Request(address, data, headers, method=method)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
     try:
         with opener.open(request, timeout=seconds) as answer:

@@ -72,7 +72,22 @@ VERBS: list[tuple[str, Verb]] = [
             "Show who keeps the history of which topics, how complete it is, and who asked for it.",
         ),
     ),
-    ("sessions", Later("latecomer.cli.sessions", "sessions", "End the session of a client.")),
+    (
+        "sessions",
+        Later(
+            "latecomer.cli.sessions",
+            "sessions",
+            "Show where each client's session is and what waits for it; move, release or end one.",
+        ),
+    ),
+    (
+        "drain",
+        Later(
+            "latecomer.cli.drain",
+            "drain",
+            "Move all sessions of a broker to others, at a pace, so that it can be stopped.",
+        ),
+    ),
     ("store", Later("latecomer.cli.store", "store", "Check the files of a store, or say what is in them.")),
     ("up", Later("latecomer.cli.up", "up", "Start a network of brokers here, and keep it running until Ctrl-C.")),
     (
@@ -133,6 +148,14 @@ VERBS: list[tuple[str, Verb]] = [
         ),
     ),
     (
+        "overlay",
+        Later("latecomer.cli.overlay", "overlay", "Plan where brokers stand on a ring overlay."),
+    ),
+    (
+        "homes",
+        Later("latecomer.cli.homes", "homes", "Say which clients would be better at which broker."),
+    ),
+    (
         "checkins",
         Later(
             "latecomer.cli.checkins",
@@ -150,6 +173,14 @@ VERBS: list[tuple[str, Verb]] = [
             "latecomer.cli.movement",
             "movement",
             "Learn where clients turn up next, test it on weeks that it has not seen, and export it for brokers.",
+        ),
+    ),
+    (
+        "movement-model",
+        Later(
+            "latecomer.cli.movement_model",
+            "movement_model",
+            "Show which movement model running brokers use; load another one, or remove it.",
         ),
     ),
     (

@@ -64,7 +64,7 @@ def draw(file: Path, topology: Topology, plan: Plan, problem: Problem, placement
     gap = "" if above is None else f", at most {percent(above)} above the least" if above else ", the least there is"
     title = _text(topology.name)
     axes.set_title(f"{title}: {len(plan.stores)} stores by {plan.algorithm}, {mean}{gap}", color=INK, fontsize=12)
-    _save(figure, file)
+    save(figure, file)
 
 
 def serving_regions(problem: Problem, placement: Placement) -> tuple[Ints, npt.NDArray[np.float64]]:
@@ -183,7 +183,7 @@ def _text(words: str) -> str:
     return plain(words).replace("\\", "/").replace("$", r"\$")
 
 
-def _save(figure: Figure, file: Path) -> None:
+def save(figure: Figure, file: Path) -> None:
     """Whole or not at all; the same bytes for the same plan."""
     kind = file.suffix.lower().removeprefix(".")
     about: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})

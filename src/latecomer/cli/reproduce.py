@@ -14,10 +14,12 @@ from rich.table import Table
 
 from latecomer.cli.as_json import as_json, print_json
 from latecomer.cli.plan import libraries
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened
+from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, progress, spark_libraries
 from latecomer.model.errors import SettingsError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from latecomer.experiments.grid import Job, Measures, Spread
     from latecomer.experiments.papers import Told
     from latecomer.experiments.verdict import Part, Verdict
@@ -38,7 +40,11 @@ MARKS = (
 
 def reproduce(
     claims: Annotated[
-        list[str] | None, typer.Argument(metavar="[PAPER|CLAIM]...", help="storing, planning, S1 … S10; all if none.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[PAPER|CLAIM]...",
+            help="storing, planning, dynatops, mobility, S1 … S10, D1 … D14, M1 … M15; all if none.",
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Few points and seeds, no sweeps: a look that decides nothing.")
@@ -55,6 +61,10 @@ def reproduce(
     jobs: Annotated[int, typer.Option(help="Cores of this machine; 0 means all, 1 works without Spark.")] = 0,
     docs: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the papers' pages there, with their charts.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="mobility: also predict the real movements in this folder, and count them."),
     ] = None,
     master: Master = MASTER,
     memory: Memory = MEMORY,
@@ -74,14 +84,20 @@ def reproduce(
     if docs is not None and incomplete:
         raise SettingsError("--docs", f"a page has all claims of a paper: say {incomplete[0]} instead of naming some")
     runs = seeds or (QUICK_SEEDS if quick else SEEDS)
+    where = f"local[{jobs}]" if jobs else master
+    if data is not None:
+        _check_data(data, jobs, [claim.paper for claim in wanted])
     with ExitStack() as stack:
-        spread = alone if jobs == 1 else _spread(stack, f"local[{jobs}]" if jobs else master, memory, conf)
+        spread = alone if jobs == 1 else _spread(stack, where, memory, conf)
         told = stack.enter_context(progress_bar(len(wanted)))
         outcomes = [reproduce_claim(claim, out, runs, quick=quick, spread=spread, told=told) for claim in wanted]
     for paper in PAPERS:
         found = [outcome for outcome in outcomes if outcome.claim.paper == paper]
         if docs is not None and found:
             write_page(paper, found, docs, runs)
+    if data is not None:
+        with opened(where, memory, conf) as spark:
+            _real_movements(spark, data, out, docs, quiet=json)
     verdicts = [outcome.verdict for outcome in outcomes]
     out.mkdir(parents=True, exist_ok=True)
     (out / "verdicts.json").write_text(as_json(verdicts), encoding="utf-8")
@@ -98,6 +114,29 @@ def _check(seeds: int, jobs: int, quick: bool, docs: Path | None) -> None:
         raise SettingsError("--jobs", f"must not be negative, not {jobs}; 0 means one per core")
     if quick and docs is not None:
         raise SettingsError("--docs", "pages are made of full figures: leave out --quick")
+
+
+def _check_data(data: Path, jobs: int, papers: Sequence[str]) -> None:
+    """What can be said about --data before anything is measured."""
+    with spark_libraries():
+        from latecomer.experiments.mobility.payoff_job import recorded_in
+    if "mobility" not in papers:
+        raise SettingsError("--data", "real movements belong to the paper mobility: name it, or leave out --data")
+    if jobs == 1:
+        raise SettingsError("--data", "movements are learned on Spark: leave out --jobs 1")
+    recorded_in(data)
+
+
+def _real_movements(spark: SparkSession, data: Path, out: Path, docs: Path | None, *, quiet: bool) -> None:
+    """Beyond the paper: what prefetching costs and saves on real movements."""
+    from latecomer.experiments.mobility.payoff_job import payoffs
+    from latecomer.experiments.mobility.payoff_page import write_payoff
+
+    with progress("movement") as told:
+        found = payoffs(spark, data, out, told)
+    file = write_payoff(found, docs or out)
+    if not quiet:
+        Console(highlight=False).print(f"real movements are in {file}", soft_wrap=True, markup=False)
 
 
 def _spread(stack: ExitStack, master: str, memory: str, conf: Sequence[str] | None) -> Spread:

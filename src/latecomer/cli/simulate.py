@@ -24,9 +24,9 @@ from latecomer.sim.report import Result
 from latecomer.sim.runner import Passing, Run
 from latecomer.sim.runner import Progress as Told
 from latecomer.sim.scenario_check import load
+from latecomer.sim.sides import Observer
 from latecomer.sim.storing import Retrieved
 from latecomer.sim.transcript import Transcript, plain
-from latecomer.sim.world import Observer
 
 
 def simulate(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from latecomer.model.errors import SettingsError
 from latecomer.sim.soak import LIVES, Clients, Verdict, soak
 from latecomer.sim.transcript import Digest, Transcript, plain
+from latecomer.sim.wander_coverage import Step
 
 SHOWN_MAX = 20
 """Failures told in full; the rest are only counted."""
@@ -28,14 +31,22 @@ def soak_verb(
     ] = None,
     jobs: Annotated[int, typer.Option(help="Processes; 0 means one per core.")] = 0,
     clients: Annotated[
-        Clients, typer.Option(help="Lives of plain clients, of MQTT clients, of stores, or all.")
+        Clients,
+        typer.Option(
+            help="Lives of plain clients, of MQTT clients, of stores, of clients that wander, or all but the last."
+        ),
     ] = Clients.ALL,
+    coverage: Annotated[
+        bool, typer.Option(help="With --clients wander: print how often each input came in each state of a hand-over.")
+    ] = False,
     transcript: Annotated[
         bool, typer.Option(help="Print every step of one seed, with plain clients unless --clients says others.")
     ] = False,
 ) -> None:
     """Live many random networks under faults; every failure names the command that replays it."""
     _check(seeds, start, jobs)
+    if coverage and (clients is not Clients.WANDER or transcript):
+        raise SettingsError("--coverage", "is about clients that wander: add --clients wander, without --transcript")
     if transcript:
         _replay(start, seeds, clients)
         return
@@ -46,7 +57,8 @@ def soak_verb(
             f"seeds from {start} on; the same again: latecomer soak --start {start} --seeds {seeds}{_kind(clients)}"
         )
     jobs = jobs or os.cpu_count() or 1
-    verdicts = soak(start, seeds, jobs, clients)
+    verdicts = soak(start, seeds, jobs, clients, coverage=coverage)
+    steps: Counter[Step] = Counter()
     failures = done = accepted = deliveries = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
@@ -56,6 +68,7 @@ def soak_verb(
                 done += 1
                 accepted += verdict.accepted
                 deliveries += verdict.deliveries
+                steps.update(verdict.steps)
                 progress.advance(task)
                 if verdict.violations:
                     failures += 1
@@ -63,10 +76,24 @@ def soak_verb(
                     if failures <= SHOWN_MAX:
                         _tell_failure(out, verdict)
     finally:
+        if coverage:
+            _tell_coverage(out, steps)
         out.print(f"{accepted:,} publications accepted, {deliveries:,} deliveries", markup=False)
         out.print(f"{done} seeds, {failures} failures", markup=False)
     if failures:
         raise typer.Exit(1)
+
+
+def _tell_coverage(out: Console, steps: Counter[Step]) -> None:
+    """One line for each state and input, with what followed; the rarest first."""
+    rows: dict[tuple[str, str, str], Counter[str]] = {}
+    for step, count in steps.items():
+        rows.setdefault((step.side, step.state, step.input), Counter())[step.next] += count
+    table = Table("broker", "state", "input", "times", "next", box=None)
+    for (side, state, input), following in sorted(rows.items(), key=lambda row: (row[1].total(), row[0])):
+        after = ", ".join(f"{name} {count:,}" for name, count in following.most_common())
+        table.add_row(side, state, input, f"{following.total():,}", after)
+    out.print(table)
 
 
 def _kind(clients: Clients) -> str:

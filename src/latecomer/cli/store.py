@@ -12,6 +12,7 @@ from rich.progress import Progress
 
 from latecomer.cli.doors import NETWORK_FILE
 from latecomer.history import Engine, EngineSettings
+from latecomer.history.files import is_store
 from latecomer.model.errors import SettingsError
 from latecomer.model.history import StoreStatus
 from latecomer.model.ids import EventId
@@ -102,4 +103,6 @@ def place(directory: Path | None, config: Path | None) -> tuple[Path, EngineSett
         directory /= "store"
     if not directory.is_dir():
         raise SettingsError("DIR", f"{directory} is not there")
+    if not cold and not is_store(directory):  # with a cold tier all events may be there
+        raise SettingsError("DIR", f"there is no store in {directory}; name the data folder of a broker that has one")
     return directory, EngineSettings(keep_us=0, cold=cold, hot_us=hot_us)

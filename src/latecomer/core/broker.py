@@ -30,12 +30,14 @@ from latecomer.core.inputs import (
     LinkDisconnected,
     LinkReceived,
     Measured,
+    MoveWanted,
     MqttConnected,
     MqttFailed,
     MqttLost,
     MqttReceived,
     Published,
     Relayed,
+    ReleaseWanted,
     RulesChanged,
     RunOpened,
     SessionEnded,
@@ -50,21 +52,18 @@ from latecomer.core.links import ACK_EVERY
 from latecomer.core.linkstate import LinkStateDatabase
 from latecomer.core.losses import Losses
 from latecomer.core.membership import Membership
+from latecomer.core.mobility.frames import frames_of
+from latecomer.core.mobility.mobility import Mobility
+from latecomer.core.mobility.wiring import make_mobility
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.outbox import CLOCK_US
 from latecomer.core.retained import RetainedMessages
 from latecomer.core.routes import Routes
 from latecomer.core.runs import Runs
-from latecomer.core.session.delivery import Deliveries
-from latecomer.core.session.figures import Figures
-from latecomer.core.session.holding import Holding
 from latecomer.core.session.limits import Access, Anything, SessionLimits
-from latecomer.core.session.publishing import Publishing
-from latecomer.core.session.recall import Recalls
 from latecomer.core.session.sessions import Sessions
-from latecomer.core.session.subacks import Subacks
-from latecomer.core.session.subscribing import Subscribing
+from latecomer.core.session.wiring import make_sessions
 from latecomer.core.settings import BrokerSettings
 from latecomer.core.settling import Settling
 from latecomer.core.shares import Shares
@@ -138,7 +137,7 @@ class Broker:
             self.neighbours.send,
             self.neighbours.reject,
             settings.brokers_max,
-            lambda wave: self.sessions.subscribing.subacks.passed(wave),
+            self._fence_passed,
         )
         self.losses = Losses(
             id,
@@ -147,7 +146,7 @@ class Broker:
             self.interest,
             lambda since, until: self.history.store.missed(since, until),
         )
-        settling = Settling(self.neighbours.send, lambda: self.history.settled())
+        settling = Settling(self.neighbours.send, self._settled)
         self.events = Events(
             id,
             epoch,
@@ -162,11 +161,12 @@ class Broker:
             self.shares,
             settling,
             self.losses,
-            lambda: self.history.retrieval.pumped(),
+            self._pumped,
         )
         access = access or Anything()
         self.history = self._make_history(settling, access)
         self.sessions = self._make_sessions(limits, access, durability, measure)
+        self.mobility = self.sessions.mobility = self._make_mobility()
         self._on_input = self._input_table()
         self._on_frame = self._frame_table()
         self._disk = disk
@@ -217,6 +217,7 @@ class Broker:
             self.membership,
             self.clients,
             lambda: self.events.outbox,
+            lambda: self.events.seen,
             self.advertisements,
             settling,
             access,
@@ -247,20 +248,12 @@ class Broker:
     def _make_sessions(
         self, limits: SessionLimits, access: Access, durability: str, measure: Callable[[Packet, int], int]
     ) -> Sessions:
-        orders, clients, shares = self.orders, self.clients, self.shares
-        deliveries = Deliveries(orders, limits, access, measure)
-        publishing = Publishing(orders, limits, access, self.events)
-        retrieval = self.history.retrieval
-        holding = Holding(orders, limits, retrieval, deliveries)
-        recalls = Recalls(orders, access, retrieval, deliveries, holding, self.interest.changed)
-        subacks = Subacks(orders, self.settings, self.fences, shares)
-        self.figures = Figures(deliveries)
-        subscribing = Subscribing(
-            orders, limits, access, clients, shares, self.retained, deliveries, recalls, subacks, self.figures
-        )
-        return Sessions(
-            orders, limits, access, durability, clients, shares, deliveries, publishing, subscribing, recalls
-        )
+        parts = (self.orders, self.clients, self.events, self.history.retrieval, self.fences)
+        return make_sessions(self.settings, *parts, limits, access, durability, measure)
+
+    def _make_mobility(self) -> Mobility:
+        parts = (self.neighbours, self.interest, self.membership, self.events, self.fences, self.sessions)
+        return make_mobility(self.id, self.settings, self.orders, *parts)
 
     # -- the contract ----------------------------------------------------------------------------------------------
 
@@ -273,6 +266,8 @@ class Broker:
             self._link_received(input)
         else:
             self._on_input[type(input)](input)
+        if self.mobility.remote.last:
+            self.mobility.remote.flush()
         return orders.finish()
 
     def start_at(self, now: Instant) -> Instant:
@@ -318,11 +313,18 @@ class Broker:
             self.shares.flush()
         self.membership.woken()
         self.sessions.woken()
+        self.mobility.woken()
         self.history.woken()
-        dues = (self.neighbours.tick_due, self.events.done_due, self.shares_due, self.sessions.due())
-        for due in (*dues, *self.membership.due(), *self.history.dues()):
-            if due is not None:
-                self.orders.wake(due)
+        dues = (
+            self.neighbours.tick_due,
+            self.events.done_due,
+            self.shares_due,
+            self.sessions.due(),
+            self.mobility.due(),
+        )
+        every = [due for due in (*dues, *self.membership.dues(), *self.history.dues()) if due is not None]
+        if every:
+            self.orders.wake(min(every))
 
     def _link_received(self, fact: LinkReceived) -> None:
         peer = fact.peer
@@ -381,7 +383,9 @@ class Broker:
             RunOpened: runs.on_opened,
             RulesChanged: self.sessions.on_rules_changed,
             SessionEnded: self.sessions.on_ended,
-            Measured: self.figures.on_measured,
+            MoveWanted: lambda fact: self.mobility.wishes.move(fact.client, fact.to),
+            ReleaseWanted: lambda fact: self.mobility.wishes.release(fact.client),
+            Measured: self.sessions.subscribing.figures.on_measured,
             **self.history.inputs(),
         }
 
@@ -409,6 +413,7 @@ class Broker:
             Run: Runs(self.events).on_run,
             Void: lambda peer, frame: None,
             **self.history.frames(),
+            **frames_of(self.mobility),
         }
 
     # -- what one part tells the others ------------------------------------------------------------------------------
@@ -433,6 +438,7 @@ class Broker:
         if apart_since is not None and self.orders.now - apart_since >= self.settings.forget_us // 2:
             self.history.store.missed(apart_since, self.orders.now)
         self.fences.adopted()
+        self.mobility.seeking.adopted()
         self.interest.adopt(tree)
 
     def _tree_ready(self) -> None:
@@ -446,16 +452,31 @@ class Broker:
         self.losses.tree_ready()
         self.events.tree_ready()
         self.history.tree_ready(self.membership.link_states.states)
+        self.mobility.tree_ready()
         self.fences.tree_ready()
 
     def _forgot(self, brokers: list[BrokerId]) -> None:
         self.events.forget(brokers)
         self.history.directory.forget(brokers)
+        self.mobility.forgot(brokers)
 
     def _tree_lost(self) -> None:
         self.events.tree_lost()
         self.losses.tree_lost()
         self.history.tree_lost()
+        self.mobility.tree_lost()
+
+    def _settled(self) -> None:
+        self.history.settled()
+        self.mobility.settled()
+
+    def _pumped(self) -> None:
+        self.history.retrieval.pumped()
+        self.mobility.pumped()
+
+    def _fence_passed(self, wave: int) -> None:
+        self.sessions.subscribing.subacks.passed(wave)
+        self.mobility.passed(wave)
 
     def stored(self, topic: str) -> bool:
         """Whether some store in the network keeps a topic: then each of its events needs an identity."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from latecomer.model.ids import NUMBER_MAX
+
 GAPS_MAX = 64
 ALWAYS = 1
 """Instant from which on a class is complete that has everything ever published."""
@@ -29,3 +31,8 @@ def with_gap(row: ClassRow, start: int, end: int) -> ClassRow:
         (start, _), (_, end), *rest = gaps  # the oldest two become one
         gaps = ((start, end), *rest)
     return ClassRow(row.since_us, gaps)
+
+
+def without_gaps_since(row: ClassRow) -> int:
+    """From when on nothing is missing."""
+    return max((row.since_us, *(end or NUMBER_MAX for _, end in row.gaps)))

@@ -84,6 +84,10 @@ class Directory:
         word = self.words.get(broker)
         return None if word is None else complete_since(word, topics)
 
+    def replicas(self, broker: BrokerId, topics: str) -> list[BrokerId]:
+        """The other stores that answer for these topics, as they say themselves."""
+        return [other for other in self.words if other != broker and self.answers_since(other, topics) is not None]
+
     def speak(self, classes: dict[str, tuple[Instant, bool]]) -> None:
         """Tell everybody, if there is news: since when there is everything of each topic class, and whether it is being
         filled."""

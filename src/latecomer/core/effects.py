@@ -109,6 +109,12 @@ class Refuse(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Attach(msgspec.Struct, frozen=True):
+    """A CONNECT is accepted: from here on what comes on this connection is for the client's session."""
+
+    connection: int
+
+
 class Transmit(msgspec.Struct, frozen=True):
     """Send packets to an MQTT client, in order; a connection that is gone loses them."""
 
@@ -122,6 +128,13 @@ class Close(msgspec.Struct, frozen=True):
     connection: int
     problem: str
     """Why, for the log; empty: as it should be."""
+
+
+class Read(msgspec.Struct, frozen=True):
+    """Read from an MQTT client, or do not for now: what it said has not been passed on yet."""
+
+    connection: int
+    go_on: bool
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -191,8 +204,10 @@ Effect = (
     | Deliver
     | Accept
     | Refuse
+    | Attach
     | Transmit
     | Close
+    | Read
     | Spread
     | Lookup
     | Survey

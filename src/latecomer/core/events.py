@@ -30,6 +30,7 @@ from latecomer.core.interest import Interest
 from latecomer.core.legality import size_problem, topic_problem
 from latecomer.core.losses import Losses
 from latecomer.core.membership import Membership
+from latecomer.core.mobility.recent import RecentLog
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.outbox import CLOCK_US, RESERVE, Entry, Outbox
@@ -94,6 +95,8 @@ class Events:
     hops: dict[BrokerId, int] = field(default_factory=dict)
     """How far away each origin is in this tree."""
     dropped: int = 0
+    recent: RecentLog | None = None
+    """What this broker has had lately; None: it does not keep a log (`hand_over.algorithm`)."""
 
     def recover(self, disk: Disk) -> None:
         """Find the outbox and what was seen as they were. What was parked is parked again."""
@@ -156,20 +159,8 @@ class Events:
         chosen: list[tuple[Choice, ...]] = []
         if self.shares.any_for(draft.topic):
             chosen = self.shares.choose(draft.topic, lambda: attributes_of(draft), self.members, self.membership.known)
-        event = Event(
-            self.next_id(),
-            draft.topic,
-            draft.publisher,
-            self._stamp(draft.published_us),
-            draft.reliable,
-            draft.attributes,
-            draft.payload,
-            draft.qos,
-            draft.retain,
-            draft.expires_us,
-            draft.extras,
-            chosen[0] if chosen else (),
-        )
+        stamp_us, shares = self._stamp(draft.published_us), chosen[0] if chosen else ()
+        event = replace(draft, id=self.next_id(), published_us=stamp_us, shares=shares)
         orders.note(Kind.PUBLISHED, client=event.publisher, topic=event.topic, event=str(event.id))
         route = self.routes.of(event.topic)
         if event.retain:
@@ -231,6 +222,8 @@ class Events:
 
     def _spread(self, event: Event) -> None:
         """To the clients of this broker, then into the network."""
+        if self.recent is not None:
+            self.recent.add(event)
         route = self.routes.of(event.topic)
         clients = route.clients_for(attributes_of(event)) if route.picky_clients else route.clients
         if clients:
@@ -412,8 +405,10 @@ class Events:
             if peers:
                 self._send_fleeting(publication, peers)
             return
+        if self.recent is not None:
+            self.recent.add(event)
         id = event.id
-        if (clients or event.shares) and (not only or self.broker in only) and self.seen.add(id):
+        if (clients or event.shares) and (not only or self.broker in only) and self.seen.take(event):
             self.orders.writes.append(Put("seen", "", id.origin, (id.epoch, id.seq)))
             self._deliver(clients, event)
         if not peers:

@@ -28,6 +28,7 @@ from latecomer.core.outbox import Outbox
 from latecomer.core.passage import Passage
 from latecomer.core.replicas import Replicas
 from latecomer.core.retrieval import Retrieval
+from latecomer.core.seen import Seen
 from latecomer.core.session.limits import Access
 from latecomer.core.settings import BrokerSettings
 from latecomer.core.settling import Settling
@@ -62,6 +63,7 @@ class History:
         membership: Membership,
         clients: Clients,
         outbox: Callable[[], Outbox],
+        seen: Callable[[], Seen],
         advertisements: Advertisements,
         settling: Settling,
         access: Access,
@@ -100,9 +102,13 @@ class History:
             self.retrieval,
             self.directory,
             passage,
+            seen,
         )
         self.retrieval.expects = self.replicas.expects
         self.retrieval.complete_since = self.directory.complete_since
+        self.retrieval.seen, self.retrieval.may_receive = seen, access.may_receive_past
+        self.retrieval.replicas = self.directory.replicas
+        self.retrieval.absent = lambda: membership.link_states.absent_since
 
     def recover(self, disk: Disk) -> None:
         self.store.recover(disk)
@@ -114,6 +120,9 @@ class History:
 
     def settled(self) -> None:
         """Everything that was published before this tree has arrived."""
+        tree = self.retrieval.interest.tree
+        assert tree is not None
+        self.retrieval.debts.settled(tree.parent)
         self.store.settled_first()
         self.store.begin_waiting()
         self.replicas.settled()
@@ -121,7 +130,11 @@ class History:
     def tree_ready(self, brokers: Container[BrokerId]) -> None:
         """A tree is ready, of the brokers that are known."""
         self.directory.tree_ready(brokers)
-        self.retrieval.tree_ready()
+        retrieval, tree = self.retrieval, self.retrieval.interest.tree
+        assert tree is not None
+        stores = [broker for broker in retrieval.absent() if broker in self.directory.words]
+        retrieval.debts.tree_ready(tree.parent, stores, retrieval.orders.now)
+        retrieval.tree_ready()
 
     def tree_lost(self) -> None:
         self.settling.tree_lost()

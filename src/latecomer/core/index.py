@@ -76,7 +76,10 @@ class FilterIndex:
         self._wild[filter] = None
         node = self._root
         for level in filter.topic.split("/"):
-            node = node.children.setdefault(level, _Node())
+            below = node.children.get(level)
+            if below is None:
+                below = node.children[level] = _Node()
+            node = below
         node.filters.append(filter)
 
     def remove(self, filter: Filter) -> None:

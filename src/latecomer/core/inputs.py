@@ -232,6 +232,21 @@ class SessionEnded(msgspec.Struct, frozen=True):
     reason: str
 
 
+class MoveWanted(msgspec.Struct, frozen=True):
+    """The operator wants another broker to take over a client's session. `wishes.problem_of_move` says beforehand
+    whether that can begin."""
+
+    client: ClientId
+    to: BrokerId
+
+
+class ReleaseWanted(msgspec.Struct, frozen=True):
+    """The operator says that the broker to which a client's session is promised will not come back. See
+    `wishes.problem_of_release`."""
+
+    client: ClientId
+
+
 class Measured(msgspec.Struct, frozen=True):
     """The driver has measured what `$SYS` tells: pairs of a topic and its value."""
 
@@ -260,6 +275,8 @@ Input = (
     | RunOpened
     | RulesChanged
     | SessionEnded
+    | MoveWanted
+    | ReleaseWanted
     | Measured
     | StoreAssigned
     | StoreTrimmed

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from latecomer.messages.link import RequestId
 from latecomer.model.event import Event
 from latecomer.model.history import Key, Outcome, Query
-from latecomer.model.ids import BrokerId, ClientId, Instant
+from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
 from latecomer.model.topics import topic_matches
 
 WINDOW = 4
@@ -59,6 +59,18 @@ class Inquiry:
     """The only one to ask."""
     published: int = 0
     """The newest event that this broker had taken from its own clients when this was asked."""
+    needs: Callable[[Event], bool] | None = None
+    """Whether an event that this broker had when this was asked comes to who asks in no other way; None: nobody cares.
+    """
+    had: dict[BrokerId, tuple[int, int]] = field(default_factory=dict)
+    """The newest events that this broker had had from others when this was asked (`Seen.newest`)."""
+    owed: dict[EventId, Key] = field(default_factory=dict)
+    """Events of origins that are away, which this broker has had and the stores that are asked must have, too; less
+    those that came."""
+    absent: tuple[BrokerId, ...] = ()
+    """Brokers that were away when the parts were asked."""
+    first: Key | None = None
+    """The first event that was handed on."""
     parts: list[Part] = field(default_factory=list)
     place: Key | None = None
     """Everything up to here has been handed on."""

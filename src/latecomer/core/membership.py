@@ -75,9 +75,8 @@ class Membership:
         self.announce()
         self.adopt_tree()
 
-    def due(self) -> list[Instant]:
-        due = (self.tree_due, self.flood_due, self.forget_due, self.chart_due)
-        return [at for at in due if at is not None]
+    def dues(self) -> tuple[Instant | None, ...]:
+        return (self.tree_due, self.flood_due, self.forget_due, self.chart_due)
 
     def woken(self) -> None:
         now = self.orders.now

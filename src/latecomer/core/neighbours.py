@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import get_args
 
 from latecomer.core.links import Greeting, Link, hello_problem
 from latecomer.core.orders import Orders
 from latecomer.core.settings import BrokerSettings
+from latecomer.messages.hand_over import HandOverFrame
 from latecomer.messages.link import (
     Alive,
     Compare,
     Compared,
     Credit,
     Done,
+    Errand,
+    ErrandAnswer,
     Fence,
     Fenced,
     Hello,
@@ -52,6 +56,9 @@ OF_THE_TREE = (
     Compared,
     Fence,
     Fenced,
+    Errand,
+    ErrandAnswer,
+    *get_args(HandOverFrame),
 )
 """Frames that mean something only in the tree in which they were sent."""
 SILENCES = 3

@@ -37,7 +37,8 @@ class Passage:
             return False  # it comes late, from another tree
         if sender not in tree.parent or sender == self.broker or receiver not in tree.parent:
             return False
-        good = tree.next_hop(self.broker, sender) == peer and receiver not in tree.path(sender, peer)
+        here = receiver == self.broker
+        good = tree.next_hop(self.broker, sender) == peer and (here or receiver not in tree.path(sender, peer))
         if not good:
             self.neighbours.reject(peer, f"bad route {what} {sender} and {receiver}")
         return good

@@ -17,7 +17,10 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
+from latecomer.core.class_row import without_gaps_since
+from latecomer.core.comparison import SLICE_US, Task, behind_until
 from latecomer.core.directory import Directory, classes_of, complete_since
 from latecomer.core.effects import Survey
 from latecomer.core.inputs import Surveyed
@@ -28,18 +31,19 @@ from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.passage import Passage
 from latecomer.core.retrieval import Retrieval
+from latecomer.core.seen import Seen
 from latecomer.core.settings import BrokerSettings
 from latecomer.core.settling import Settling
 from latecomer.core.store import REPLICA, Store
-from latecomer.messages.link import Compare, Compared, Keeping
+from latecomer.messages.link import ORIGINS_MAX, Compare, Compared, Keeping
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
-from latecomer.model.history import Outcome, Query, Slice
-from latecomer.model.ids import NUMBER_MAX, BrokerId, Instant
+from latecomer.model.history import Outcome, Query
+from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.topics import topic_covers, topic_overlaps
 
 SECOND_US = 1_000_000
-HOUR_US, SLICE_US = 3600 * SECOND_US, 10 * SECOND_US
+HOUR_US = 3600 * SECOND_US
 AHEAD_US = 24 * HOUR_US
 """Clocks that are ahead of ours by more than this stamp events that no round looks at."""
 PATIENCE_US = 30 * SECOND_US
@@ -63,29 +67,6 @@ SURVEYS_MAX = 1024
 
 
 @dataclass(slots=True)
-class Task:
-    """One other store, and one set of topics that both keep."""
-
-    store: BrokerId
-    topics: str
-    mine: str
-    """Our class that they belong to."""
-    since_us: int
-    until_us: int
-    width_us: int
-    ours: tuple[Slice, ...] | None = None
-    theirs: tuple[Slice, ...] | None = None
-    hours: deque[int] = field(default_factory=deque)
-    """Hours that differ and were not looked into."""
-    ranges: deque[tuple[int, int]] = field(default_factory=deque)
-    slices: dict[int, Slice] = field(default_factory=dict)
-    """Theirs that differ from ours, by beginning: those of `ranges`."""
-    inquiry: Inquiry | None = None
-    number: int = 0
-    heard_at: Instant = 0
-
-
-@dataclass(slots=True)
 class Replicas:
     """What this broker's store knows of the others, and does about it."""
 
@@ -100,6 +81,8 @@ class Replicas:
     retrieval: Retrieval
     directory: Directory
     passage: Passage
+    seen: Callable[[], Seen]
+    """What this broker has had from each origin."""
     started_at: Instant = 0
     """When this broker began."""
     begun_at: Instant = 0
@@ -138,7 +121,7 @@ class Replicas:
         """Whether another store has had everything of a class for longer: when both began at the same time, neither
         could say that when the other was filled."""
         row = self.store.rows.get(name)
-        return row is not None and not filling and since_us < _complete_since(row.since_us, row.gaps)
+        return row is not None and not filling and since_us < without_gaps_since(row)
 
     def _speak(self) -> None:
         """Tell everybody what we keep, if there is news."""
@@ -148,7 +131,7 @@ class Replicas:
     def _has_since(self, name: str) -> Instant:
         """From when on we have everything of a class."""
         row = self.store.rows[name]
-        return max(_complete_since(row.since_us, row.gaps), self.store.kept_from_us)
+        return max(without_gaps_since(row), self.store.kept_from_us)
 
     def trimmed(self) -> None:
         """The store has let go of something. Whoever fills itself from us, or goes on with an answer of ours, hears of
@@ -212,6 +195,8 @@ class Replicas:
         self._speak()
         self.known = dict(self.directory.words)
         self.failed.clear()
+        if full:
+            self.store.awaited.clear()
         self.full = full
         self.behind = self.behind and not full
         self.rounds += not full
@@ -345,12 +330,17 @@ class Replicas:
             self._give_up(task)
             return
         task.theirs = frame.slices
+        absent = self.membership.link_states.absent_since
+        task.behind_us = behind_until(absent, self.seen().newest, frame.had)
         self._compared(task)
 
     def _compared(self, task: Task) -> None:
         """Both sides have told: look closer at what differs, then fetch it."""
         if task.ours is None or task.theirs is None:
             return
+        since_us = complete_since(self.known[task.store], task.mine)
+        if since_us is not None and since_us < self._has_since(task.mine) and task.uneven(since_us):
+            self.failed[task.mine] = None  # its word is worth nothing to us: it may be owed what is older than ours
         ours = {part.start_us: part for part in task.ours}
         differing = [
             part
@@ -367,16 +357,8 @@ class Replicas:
                 key = (task.store, task.topics, part.start_us)
                 if self.pulled.get(key) != (part.count, part.digest) and part.start_us not in task.slices:
                     task.slices[part.start_us] = part
-                    self._add_range(task, part.start_us)
+                    task.add_range(part.start_us)
         self._advance(task)
-
-    @staticmethod
-    def _add_range(task: Task, start_us: int) -> None:
-        if task.ranges and task.ranges[-1][1] == start_us:
-            start, _ = task.ranges.pop()
-            task.ranges.append((start, start_us + SLICE_US))
-        else:
-            task.ranges.append((start_us, start_us + SLICE_US))
 
     def _remember(self, task: Task, since_us: int, until_us: int) -> None:
         """These slices have been fetched as they were."""
@@ -402,11 +384,15 @@ class Replicas:
     def _fetch(self, task: Task, since_us: int, until_us: int) -> None:
         task.heard_at = self.orders.now
         holder: list[Inquiry] = []
+        ahead: list[Event] = []
 
         def take(events: Sequence[Event]) -> None:
             task.heard_at = self.orders.now
             for event in events:
-                self.store.append(event)
+                if self._ahead_of_its_origin(task, event):
+                    ahead.append(event)
+                else:
+                    self.store.append(event)
             if holder:
                 self.retrieval.more(holder[0])
 
@@ -414,8 +400,12 @@ class Replicas:
             if self.task is not task:
                 return
             task.inquiry = None
-            if outcome.stores:
+            if ahead:
+                self.failed[task.mine] = None
+                self.store.awaits(task.mine, ahead)
+            elif outcome.stores:
                 self._remember(task, since_us, until_us)
+            if outcome.stores:
                 self._advance(task)
             else:
                 self._give_up(task)
@@ -427,6 +417,16 @@ class Replicas:
             task.inquiry = inquiry
             if inquiry.busy:
                 self.retrieval.more(inquiry)
+
+    def _ahead_of_its_origin(self, task: Task, event: Event) -> bool:
+        """Whether an event must wait until its origin, which is away, is back or forgotten. The other store has had
+        everything for a shorter time than we have: the origin may owe us earlier events that never were owed to that
+        store, and taken now, this one would be delivered ahead of them."""
+        origin, stamp = event.id.origin, (event.id.epoch, event.id.seq)
+        if origin not in self.membership.link_states.absent_since or stamp <= self.seen().newest.get(origin, (0, 0)):
+            return False
+        theirs = self.directory.complete_since(task.store, task.topics)
+        return theirs is None or self._has_since(task.mine) < theirs
 
     # -- for others ------------------------------------------------------------------------------------------------
 
@@ -446,11 +446,17 @@ class Replicas:
             if self.settling.version == version:
                 many = "too many slices" if len(fact.slices) > SLICES_MAX else ""
                 slices = () if many else fact.slices
-                answer = Compared(frame.from_broker, self.broker, frame.number, slices, many or fact.problem)
-                self.passage.send(frame.from_broker, answer)
+                told = (slices, many or fact.problem, self._had_of_absent())
+                self.passage.send(frame.from_broker, Compared(frame.from_broker, self.broker, frame.number, *told))
 
         self.surveys[self.numbers] = tell
         self.orders.effects.append(Survey(self.numbers, frame.topics, frame.since_us, frame.until_us, frame.width_us))
+
+    def _had_of_absent(self) -> tuple[tuple[BrokerId, int, int], ...]:
+        """The newest event that this broker has had from each origin that is away."""
+        newest = self.seen().newest
+        absent = (origin for origin in self.membership.link_states.absent_since if origin in newest)
+        return tuple((origin, *newest[origin]) for origin in islice(absent, ORIGINS_MAX))
 
     def on_surveyed(self, fact: Surveyed) -> None:
         tell = self.surveys.pop(fact.token, None)
@@ -480,10 +486,3 @@ class Replicas:
                 self.begin(full=self.filling or self.behind or bool(self.failed))
             else:
                 self.round_due = self.orders.wake(now + (CATCH_UP_US if self.behind else self.settings.replica_us))
-
-
-def _complete_since(since_us: int, gaps: tuple[tuple[int, int], ...]) -> int:
-    """From when on nothing is missing."""
-    for _, end_us in gaps:
-        since_us = max(since_us, end_us or NUMBER_MAX)
-    return since_us

@@ -221,7 +221,10 @@ class RetainedMessages:
                 heapify(self.expiring)
         node = self._root
         for level in event.topic.split("/"):
-            node = node.children.setdefault(level, _Node())
+            below = node.children.get(level)
+            if below is None:
+                below = node.children[level] = _Node()
+            node = below
         node.topic = event.topic
 
     def _leave(self, event: Event) -> None:

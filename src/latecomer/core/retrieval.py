@@ -18,11 +18,12 @@ of the classes, and others are asked now, the answer begins anew there, with as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from latecomer.core.advertisements import Advertisements
 from latecomer.core.carriage import Carriage
+from latecomer.core.debts import Debts
 from latecomer.core.effects import Answer
 from latecomer.core.inputs import Requested
 from latecomer.core.inquiry import WINDOW, Inquiry, Part
@@ -30,11 +31,12 @@ from latecomer.core.interest import Interest
 from latecomer.core.orders import Orders
 from latecomer.core.outbox import Outbox
 from latecomer.core.retained import with_expiry
+from latecomer.core.seen import Seen
 from latecomer.core.table import SELF
 from latecomer.messages.link import Credit, Request, RequestId, Response, ResponseEnd
 from latecomer.model.event import Event
-from latecomer.model.history import NOT_SO_FAR, Outcome, Query, key_of
-from latecomer.model.ids import NUMBER_MAX, BrokerId, ClientId, Instant
+from latecomer.model.history import NOT_SO_FAR, Key, Outcome, Query, key_of
+from latecomer.model.ids import NUMBER_MAX, BrokerId, ClientId, EventId, Instant
 from latecomer.model.record import Kind
 
 PATIENCE_US = 30_000_000
@@ -63,6 +65,14 @@ class Retrieval:
     """Whether somebody who keeps, or kept, some of a topic filter, or all of it, may be about to answer for it."""
     complete_since: Callable[[BrokerId, str], Instant | None] = field(init=False)
     """From when on a store has everything of a class, as it says itself, if it says that it keeps it."""
+    seen: Callable[[], Seen] = field(init=False)
+    absent: Callable[[], Iterable[BrokerId]] = field(init=False)
+    """Known brokers that are away."""
+    may_receive: Callable[[str, ClientId, str], bool] = field(init=False)
+    """Whether a user may have the past of a topic."""
+    replicas: Callable[[BrokerId, str], list[BrokerId]] = field(init=False)
+    """The other stores that answer for some topics."""
+    debts: Debts = field(default_factory=Debts)
     inquiries: dict[int, Inquiry] = field(default_factory=dict)
     parts: dict[RequestId, Inquiry] = field(default_factory=dict)
     overtaking: dict[int, Inquiry] = field(default_factory=dict)
@@ -83,10 +93,13 @@ class Retrieval:
         take: Callable[[Sequence[Event]], None],
         end: Callable[[Outcome], None],
         store: BrokerId = "",
+        needs: Callable[[Event], bool] | None = None,
     ) -> Inquiry:
         """Begin. `take` and `end` may be called at once, before this returns, or in a later step."""
         self.numbers += 1
-        inquiry = Inquiry(self.numbers, query, user, client, take, end, store, self.outbox().next_seq - 1)
+        inquiry = Inquiry(self.numbers, query, user, client, take, end, store, self.outbox().next_seq - 1, needs)
+        if needs is not None:
+            inquiry.had = dict(self.seen().newest)
         inquiry.place = inquiry.behind = query.after
         inquiry.from_us = query.since_us
         self.inquiries[inquiry.number] = inquiry
@@ -143,7 +156,7 @@ class Retrieval:
             orders.effects.append(Answer(fact.client, fact.token, (), outcome))
 
         orders.note(Kind.REQUESTED, client=fact.client, filter=str(fact.query.filter))
-        inquiry = self.ask(fact.query, "", fact.client, take, end)
+        inquiry = self.ask(fact.query, "", fact.client, take, end, needs=lambda event: True)
         answers.append(inquiry)
         if inquiry.busy:
             self.more(inquiry)
@@ -169,6 +182,8 @@ class Retrieval:
         if query is None:
             self._finish(inquiry)
             return
+        inquiry.absent = tuple(self.absent())
+        inquiry.owed = self._owed(inquiry)
         if not whole:
             inquiry.problem = PARTIAL
         for topics in classes:
@@ -184,6 +199,36 @@ class Retrieval:
             part.way = self.carriage.way(request, failed=inquiry.failed)
             self.carriage.forward(request, part.way)
         self._watch(inquiry)
+
+    def _owed(self, inquiry: Inquiry) -> dict[EventId, Key]:
+        """What this broker has had from origins that are away now, and the stores may still be owed. It does not come
+        to who asks when the origin sends it again."""
+        needs, place = inquiry.needs, inquiry.place
+        if needs is None:
+            return {}
+        found = {}
+        for event in self.seen().recent_of(inquiry.absent, inquiry.query):
+            id, key = event.id, key_of(event)
+            had = (id.epoch, id.seq) <= inquiry.had.get(id.origin, (0, 0)) and needs(event)
+            ahead = (place is None or key > place) and not 0 < event.expires_us <= self.orders.now
+            if had and ahead and self.may_receive(inquiry.user, inquiry.client, event.topic):
+                found[id] = key
+        return found
+
+    def _lacks(self, inquiry: Inquiry, from_us: Instant, place: Key | None = None) -> str:
+        """What is missing in an answer, or up to a place of it, of what is owed by origins that are away; in words."""
+        first = inquiry.first if 0 < inquiry.query.last <= inquiry.given else None
+        for key in inquiry.owed.values():
+            passed = place is None or key <= place
+            if passed and key.published_us >= from_us and (first is None or key > first):
+                return f"events of {key.origin}, which is away, are missing"
+        owed_to = self.debts.debtors if inquiry.needs is not None else {}
+        for part in [part for part in inquiry.parts if owed_to.get(part.store)]:
+            replicas = [store for store in self.replicas(part.store, part.topics) if store not in inquiry.absent]
+            debtor = self.debts.debtor(part.store, replicas, inquiry.absent, inquiry.query)
+            if debtor is not None:
+                return f"events of {debtor}, which is away, may be missing"
+        return ""
 
     def _awaits(self, inquiry: Inquiry, *, all_of_it: bool) -> bool:
         """Nobody keeps (all of) what is asked for. Who did and is expected back, or is not ready yet, is waited for;
@@ -225,7 +270,7 @@ class Retrieval:
                 from_us = since_us
                 if asked.since_us and not asked.last:
                     flaw = flaw or NOT_SO_FAR
-        return from_us, flaw
+        return from_us, flaw or self._lacks(inquiry, from_us, place)
 
     def _had_since(self, part: Part) -> Instant:
         """From when on the store of a part had everything, by its worst word until now. It may have stopped keeping it:
@@ -256,8 +301,13 @@ class Retrieval:
             if events:
                 inquiry.busy = True
                 inquiry.given += len(events)
+                inquiry.first = inquiry.first or key_of(events[0])
+                if inquiry.owed:
+                    for event in events:
+                        inquiry.owed.pop(event.id, None)
                 inquiry.take(events)
             elif inquiry.parts and all(part.done and not part.waiting for part in inquiry.parts):
+                inquiry.problem = inquiry.problem or self._lacks(inquiry, inquiry.from_us)
                 self._finish(inquiry)
             else:
                 return

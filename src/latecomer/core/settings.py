@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from latecomer.core.mobility.settings import HandOverSettings
 from latecomer.core.routing import Forwarding, Routing
 from latecomer.messages.link import FRAME_MAX
 from latecomer.model.errors import SettingsError
@@ -55,6 +56,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     messages published elsewhere right after the SUBACK may be missed."""
     subscribe_wait_max_us: int = 5 * SECOND_US
     """With `subscribe_wait`: the answer leaves after this time although the network has not confirmed it."""
+    hand_over: HandOverSettings = HandOverSettings()
+    """Sessions that follow their clients."""
 
     def check(self) -> None:
         """Raise `SettingsError` naming the key that cannot work."""
@@ -62,6 +65,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             value = getattr(self, key)
             if type(value) is int and value < 1:
                 raise SettingsError(f"settings.{key}", f"must be at least 1, not {value}")
+        self.hand_over.check()
         if not self.network:
             raise SettingsError("settings.network", "must not be empty: every broker of a network carries its name")
         if self.event_max > FRAME_MAX // 2:

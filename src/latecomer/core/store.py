@@ -117,6 +117,8 @@ class Store:
     recovered: dict[str, ClassRow] = field(default_factory=dict)
     retiring: dict[str, ClassRow] = field(default_factory=dict)
     """Classes that are no longer kept, as they were then, for the answers that had begun."""
+    awaited: dict[str, tuple[int, BrokerId]] = field(default_factory=dict)
+    """Classes of which another store has events that we take when their origin is back: since when, and which."""
     kept: int = 0
     """The newest event of our own clients that the disk knows of."""
     appended: int = 0
@@ -254,6 +256,12 @@ class Store:
             return
         gaps = tuple(gap for gap in row.gaps if gap[1] == 0 or gap[0] < since_us)
         self._keep_row(name, ClassRow(min(row.since_us, max(since_us, 1)), gaps))
+
+    def awaits(self, name: str, events: list[Event]) -> None:
+        """Another store has these, and we take them later: until then answers say that they are missing."""
+        first = min(events, key=lambda event: event.published_us)
+        since_us, origin = self.awaited.get(name, (first.published_us, first.id.origin))
+        self.awaited[name] = (min(since_us, first.published_us), origin)
 
     def take(self, event: Event, hops: int) -> None:
         """An event that belongs into the store."""
@@ -448,6 +456,8 @@ class Store:
         for start, end in row.gaps:
             if start <= until and (end == 0 or end >= from_us):
                 return from_us, "the store may have missed something: it was full, or away"
+        if topics in self.awaited and self.awaited[topics][0] <= until:
+            return from_us, f"events of {self.awaited[topics][1]}, which is away, come when it is back"[:PROBLEM_MAX]
         return from_us, ""
 
     def _drop(self, stream: Stream) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from latecomer.core.class_row import ClassRow
+from latecomer.core.mobility.departure import PromiseRow
+from latecomer.core.mobility.leftovers import LeftoverRow
+from latecomer.core.mobility.particulars import ParticularsRow
 from latecomer.core.session.past import RecallRow
 from latecomer.core.session.state import Parcel, SessionRow, Subscription
 from latecomer.messages.link import Sharing
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
+from latecomer.model.ids import EventId
 
 TABLES: dict[str, Any] = {
     "meta": int | bool,
@@ -25,6 +29,7 @@ TABLES: dict[str, Any] = {
     "session": SessionRow,
     "subscriptions": Subscription,
     "queue": Parcel | None,
+    "erasing": int,
     "incoming": int,
     "recall": RecallRow,
     "held": Event,
@@ -33,4 +38,15 @@ TABLES: dict[str, Any] = {
     "share": tuple[str, Filter, int],
     "store": ClassRow,
     "lost": tuple[int, int],
+    "arriving": str,
+    "promised": PromiseRow,
+    "taken": tuple[str, str],
+    "cut": dict[str, tuple[int, int]],
+    "whereabouts": str,
+    "unsure": tuple[str, ...],
+    "particulars": ParticularsRow,
+    "given": EventId,
+    "late": tuple[str, int],
+    "leftover": LeftoverRow,
+    "leftovers": Parcel,
 }

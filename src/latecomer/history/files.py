@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from latecomer.history.errors import code_of, is_full
-from latecomer.history.owned import lock, private_directory, see_private
+from latecomer.history.owned import LOCK, lock, private_directory, see_private
 from latecomer.model.errors import SettingsError
 
 SETTING = "data"
@@ -160,6 +160,11 @@ def tidy(files: Files, directory: Path) -> None:
         _clear(files, gone.with_name(gone.name.removeprefix("gone-")), gone)
     for new in sorted(directory.glob("new-*")):
         files.unlink(new)
+
+
+def is_store(directory: Path) -> bool:
+    """Whether a store was ever opened in this directory. Changes nothing."""
+    return (directory / LOCK).exists() or any(directory.glob("*.db"))
 
 
 def segments_in(directory: Path) -> list[int]:

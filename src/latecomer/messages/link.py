@@ -13,14 +13,16 @@ from typing import Annotated
 
 import msgspec
 
+from latecomer.messages.hand_over import HandOverFrame
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Key, Query, Slice
 from latecomer.model.ids import NUMBER_MAX, Name, Number
 
-PROTOCOL = 2
-"""1: until groups of shared subscriptions were told as differences and handed on between brokers. Readers of 1 would
-not know those frames, so a broker needs neighbours of its own protocol or a newer one."""
+PROTOCOL = 3
+"""1: until groups of shared subscriptions were told as differences and handed on between brokers. 2: until sessions
+moved between brokers. Readers of an earlier one would not know those frames, so a broker needs neighbours of its own
+protocol or a newer one."""
 FRAME_MAX = 16 * 1024 * 1024
 """Bytes in one frame; larger ones are refused before anything is buffered."""
 ERRAND_MAX = 4 * 1024 * 1024
@@ -30,6 +32,8 @@ Version = str
 TopicFilter = Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
 GROUPS_MAX = 65_536
 """Groups of shared subscriptions that have members at one broker."""
+ORIGINS_MAX = 1024
+"""Brokers that are away of which a store says at once what it has had from them."""
 GROUP_NAME_MAX = 1024
 """Bytes of the name of such a group."""
 Digest = Annotated[int, msgspec.Meta(ge=0)]
@@ -343,6 +347,8 @@ class Compared(msgspec.Struct, frozen=True, tag="compared", array_like=True):
     number: Number
     slices: tuple[Slice, ...]
     problem: str = ""
+    had: tuple[tuple[Name, Number, Number], ...] = ()
+    """The newest event that the store's broker has had from each origin that is away: origin, epoch, number."""
 
 
 class Errand(msgspec.Struct, frozen=True, tag="errand", array_like=True):
@@ -402,6 +408,7 @@ SessionFrame = (
     | Compared
     | Errand
     | ErrandAnswer
+    | HandOverFrame
     | Void
 )
 LinkMessage = ConnectionFrame | SessionFrame

@@ -28,10 +28,12 @@ from latecomer.model.errors import FilterError, LatecomerError, SettingsError
 from latecomer.model.ids import BrokerId, ClientId
 from latecomer.model.topics import check_filter
 from latecomer.runtime.admin_http import check_json, http_log
+from latecomer.runtime.admin_model import Modelled, model_routes
 from latecomer.runtime.admin_views import ClientView, Health, LinkView, Overview, Page, RetainedView, SubscriptionView
 from latecomer.runtime.errands import Unreachable
 from latecomer.runtime.metrics import CONTENT_TYPE
 from latecomer.runtime.network_views import NetworkView
+from latecomer.runtime.session_views import SessionView
 from latecomer.runtime.sparing import Sparing
 from latecomer.runtime.store_views import StoresView
 
@@ -61,7 +63,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = logging.getLogger(__name__)
 
 
-class Administered(Protocol):
+class Administered(Modelled, Protocol):
     """What the API asks of a node. Calls happen on the event loop and must not take long.
 
     `after` and `limit` choose a part of a list, see `page_of`; `after` is empty at first. A `LatecomerError` is
@@ -95,12 +97,28 @@ class Administered(Protocol):
         """Keep these topics from now on, and no others, here or at another broker; what that one then says."""
         ...
 
-    def disconnect(self, client: ClientId, reason: str) -> bool:
+    def disconnect(self, client: ClientId, reason: str, use_another_server: bool = False) -> bool:
         """End a client's connection, telling it the reason; False if there is none."""
         ...
 
     def end_session(self, client: ClientId, reason: str) -> bool:
         """End a client's session and with it its connection, telling it the reason; False if there is none."""
+        ...
+
+    def sessions(self, after: str, limit: int, client: ClientId = "") -> Page[SessionView]:
+        """Sessions here, on their way here and on their way elsewhere; those of one client, if it is named."""
+        ...
+
+    def move_session(self, client: ClientId, to: BrokerId) -> bool:
+        """Begin to move a client's session to another broker; False if there is none."""
+        ...
+
+    def release_session(self, client: ClientId) -> bool:
+        """Take a session back that is promised to a broker that will not come back; False if there is none."""
+        ...
+
+    def drain(self, on: bool) -> None:
+        """Refuse new connections of clients from now on, or accept them again."""
         ...
 
     async def reload(self) -> str:
@@ -118,11 +136,27 @@ class Administered(Protocol):
 class Disconnect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client: Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
     reason: Annotated[str, msgspec.Meta(max_length=1000)] = "an operator has closed the connection"
+    use_another_server: bool = False
+    """Tell it to connect to another broker (0x9C) instead of the usual reason code (0x98)."""
 
 
 class EndSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client: Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
     reason: Annotated[str, msgspec.Meta(max_length=1000)] = "an operator has ended the session"
+
+
+class MoveSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    client: Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
+    to: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    """The broker that is to have it."""
+
+
+class ReleaseSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    client: Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
+
+
+class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    on: bool
 
 
 class Assign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -144,8 +178,9 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Admin:
     """Serves the API of one node.
 
-    `hosts` are the names under which it may be addressed, without port; `origins` the sites whose pages may call it,
-    besides its own. `/metrics` needs no token from this machine itself, and from nowhere with `metrics_public`.
+    `hosts` are the names under which it may be addressed, without port, besides the address it listens on; `origins`
+    the sites whose pages may call it, besides its own. `/metrics` needs no token from this machine itself,
+    and from nowhere with `metrics_public`.
     """
 
     def __init__(
@@ -180,6 +215,8 @@ class Admin:
             why = os.strerror(error.errno).lower() if error.errno else str(error)  # asyncio adds a tale of its own
             problem = f"cannot listen on {host}, port {port}: {why}; choose another one"
             raise SettingsError("admin.port", problem) from error
+        if not is_wildcard(host):
+            self._hosts |= {host.lower()}
         self._runner = runner
         return int(runner.addresses[0][1])
 
@@ -207,8 +244,13 @@ class Admin:
                 web.post("/api/v1/store", self._assign),
                 web.post("/api/v1/disconnect", self._disconnect),
                 web.post("/api/v1/end-session", self._end_session),
+                web.get("/api/v1/sessions", self._sessions),
+                web.post("/api/v1/move-session", self._move_session),
+                web.post("/api/v1/release-session", self._release_session),
+                web.post("/api/v1/drain", self._drain),
                 web.post("/api/v1/reload", self._reload),
                 web.post("/api/v1/shutdown", self._shutdown),
+                *model_routes(self._node),
             ]
         )
         return application
@@ -313,7 +355,7 @@ class Admin:
 
     async def _disconnect(self, request: web.Request) -> web.Response:
         command = await _body(request, Disconnect)
-        if not self._node.disconnect(command.client, command.reason):
+        if not self._node.disconnect(command.client, command.reason, command.use_another_server):
             raise web.HTTPNotFound(text=_unknown(command.client))
         return _json({"done": "the client is disconnected"})
 
@@ -322,6 +364,26 @@ class Admin:
         if not self._node.end_session(command.client, command.reason):
             raise web.HTTPNotFound(text=_unknown(command.client))
         return _json({"done": "the session is ended"})
+
+    async def _sessions(self, request: web.Request) -> web.Response:
+        return _json(self._node.sessions(*_part(request), request.query.get("client", "")))
+
+    async def _move_session(self, request: web.Request) -> web.Response:
+        command = await _body(request, MoveSession)
+        if not self._node.move_session(command.client, command.to):
+            raise web.HTTPNotFound(text=_unknown(command.client))
+        return _json({"done": f"the session is on its way to {command.to}"}, status=202)
+
+    async def _release_session(self, request: web.Request) -> web.Response:
+        command = await _body(request, ReleaseSession)
+        if not self._node.release_session(command.client):
+            raise web.HTTPNotFound(text=_unknown(command.client))
+        return _json({"done": "the session is this broker's again"})
+
+    async def _drain(self, request: web.Request) -> web.Response:
+        command = await _body(request, Drain)
+        self._node.drain(command.on)
+        return _json({"done": f"new clients are {'refused' if command.on else 'accepted'}"})
 
     async def _reload(self, request: web.Request) -> web.Response:
         await _body(request, Nothing)
@@ -400,6 +462,14 @@ def _hostname(url: str) -> str | None:
         return urlsplit(url).hostname
     except ValueError:
         return None
+
+
+def is_wildcard(host: str) -> bool:
+    """Whether a server that listens on it listens on every address of the machine."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return not host
 
 
 def _is_loopback(address: str | None) -> bool:

@@ -55,6 +55,8 @@ class Overview(msgspec.Struct, frozen=True):
     links: tuple[LinkView, ...]
     counts: dict[str, int]
     """Clients, sessions, subscriptions, retained messages and so on."""
+    draining: bool = False
+    """New connections of clients are refused."""
 
 
 class ClientView(msgspec.Struct, frozen=True):

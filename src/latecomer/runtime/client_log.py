@@ -9,7 +9,7 @@ from latecomer.model.record import SESSION_ENDED, Kind, Record
 if TYPE_CHECKING:
     from latecomer.runtime.driver import Driver
 
-CLIENT_KINDS = frozenset((Kind.CONNECTED, Kind.DISCONNECTED, Kind.SUBSCRIBED, Kind.UNSUBSCRIBED))
+CLIENT_KINDS = frozenset((Kind.CONNECTED, Kind.DISCONNECTED, Kind.SUBSCRIBED, Kind.UNSUBSCRIBED, Kind.MOVED))
 """Refusals are logged at the level `info`."""
 
 
@@ -23,6 +23,8 @@ def client_line(record: Record, driver: Driver) -> str:
             return f"{client} subscribed to {record.filter}"
         case Kind.UNSUBSCRIBED:
             return f"{client} unsubscribed from {record.filter}"
+        case Kind.MOVED:
+            return f"{client}: session came from {record.peer}, {record.count} messages waiting, {record.detail}"
         case _ if record.detail.startswith(SESSION_ENDED):
             return f"{client}: {record.detail}"
         case _:

@@ -15,31 +15,28 @@ from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-
 from latecomer.core.inputs import MqttConnected, MqttFailed, MqttLost, MqttReceived
+from latecomer.core.mobility.visits import Visit
 from latecomer.core.session.state import Session
 from latecomer.messages.mqtt import (
     V5,
     V311,
     Connack,
     Connect,
-    Disconnect,
     Packet,
     PacketError,
     Properties,
     Puback,
-    Pubcomp,
     Publish,
     Pubrec,
-    Pubrel,
     Reason,
-    Suback,
-    Unsuback,
 )
+from latecomer.runtime import visiting
+from latecomer.runtime.addresses import address_of
+from latecomer.runtime.fitting import fitting
 from latecomer.runtime.tls import common_name
 from latecomer.wire.mqtt import decode, encode, header
-from latecomer.wire.mqtt_decode import protocol_version
+from latecomer.wire.mqtt_decode import protocol_level, protocol_version
 
 if TYPE_CHECKING:
     from latecomer.runtime.door import Arrival, Door
@@ -48,15 +45,14 @@ if TYPE_CHECKING:
 CONNECT, PUBACK = 0x10, 0x40
 MQTT = b"\0\x04MQTT"
 """How a CONNECT begins; the version is the next byte."""
+EARLY_MAX = 65_536
+"""Bytes that a client may send before its session is here."""
 DRAIN_S = 1.0
 DRAIN_BYTES = 64 * 1024
 PATIENCE_S = 0.25
 """How often a receiver that holds publishers up is looked at."""
 PATIENCE_TURNS = 8
 """How many looks it may hold them up, if it makes some progress."""
-
-WORDY = (Connack, Puback, Pubrec, Pubrel, Pubcomp, Suback, Unsuback, Disconnect)
-"""Packets that say in words what they say in numbers."""
 
 REASONS = frozenset(reason.name.lower() for reason in Reason)
 """Goodbyes that begin with one of these and a colon are counted under it."""
@@ -85,6 +81,8 @@ class Connection(asyncio.Protocol):
         self.address = ""
         self.version = V5
         self.session: Session | None = None
+        self.visit: Visit | None = None
+        """Set if the client's session is at another broker."""
         self.rest: bytearray | None = None
         self.wanted = 0
         self.rest_since = 0.0
@@ -96,6 +94,8 @@ class Connection(asyncio.Protocol):
         self.packet_max = 0
         """Bytes of a packet that the client takes; 0: any."""
         self.closing = False
+        self.seeking = False
+        """The client's session is looked for, or on its way from another broker."""
         self.refusal: tuple[Reason, str] | None = None
         """Why it will be refused, whatever it says."""
         self._drained = 0
@@ -144,10 +144,14 @@ class Connection(asyncio.Protocol):
             if not (self.ranges and data[0] == PUBACK and fastpath.settles(self, data)):
                 fastpath.receive(self, data)
             self.heard()
+        elif self.visit is not None:
+            visiting.receive(self, data)
         elif self.state is State.WAITING:
             self._greet(data)
         elif self.state is State.AT_THE_DOOR:
             self.keep(data)
+            if len(data) > EARLY_MAX and not self._pauses:
+                self.pause()  # until its session is here
         else:
             self._drain(len(data))
 
@@ -167,8 +171,8 @@ class Connection(asyncio.Protocol):
         if self.waits_for is not None:
             self.waits_for.waiters.pop(self, None)
         self.door.closed(self)
-        if self.session is not None:
-            self.session = None
+        if self.session is not None or self.visit is not None or self.seeking:
+            self.session, self.visit, self.seeking = None, None, False
             self.driver.tell(MqttLost(self.id))
         self.closing = True
         self.state = State.CLOSING
@@ -178,15 +182,15 @@ class Connection(asyncio.Protocol):
         self.driver.choked += 1
         self.choked_at = self.door.loop.time()
         self.choked_bytes = self.transport.get_write_buffer_size()
-        if self.session is not None:
-            self.session.choked = True
+        if (served := self.session or self.visit) is not None:
+            served.choked = True
 
     def resume_writing(self) -> None:
         self._unchoke()
         self.let_go()
-        if self.session is not None:
-            self.session.choked = False
-            if self.session.backlog:
+        if (served := self.session or self.visit) is not None:
+            served.choked = False
+            if served.backlog or self.visit is not None:
                 self.driver.tell(MqttReceived(self.id, ()))
 
     def _unchoke(self) -> None:
@@ -274,7 +278,7 @@ class Connection(asyncio.Protocol):
             self.version = protocol_version(data[body:end])
             packet = decode(CONNECT, data[body:end], V5)
         except PacketError as error:
-            if error.reason is Reason.UNSUPPORTED_PROTOCOL_VERSION and _level(data[body:end]) >= V5:
+            if error.reason is Reason.UNSUPPORTED_PROTOCOL_VERSION and protocol_level(data[body:end]) >= V5:
                 self.version = V5  # [MQTT-3.1.2-2] it may know the words of this version
             self._refuse(error.reason, str(error))
             return
@@ -302,11 +306,23 @@ class Connection(asyncio.Protocol):
             return
         self.state = State.CONNECTED
         self.driver.tell_from(self, MqttConnected(self.id, packet, user, f"auto-{secrets.token_hex(8)}"))
-        self.session = self.driver.core.sessions.by_connection.get(self.id)
-        self.driver.changed()
         self.unpause()
-        if self.session is not None:
-            self._go_on()
+        if self.id in self.driver.core.mobility.arrivals.by_connection:
+            self.state, self.seeking = State.AT_THE_DOOR, True
+        else:
+            self.attach()
+
+    def attach(self) -> None:
+        """The core takes packets from this client, unless it has refused it."""
+        if self.session is not None or self.visit is not None or self.closing:
+            return
+        self.session = self.driver.core.sessions.by_connection.get(self.id)
+        self.visit = self.driver.core.mobility.visits.by_connection.get(self.id)
+        self.driver.changed()
+        self.state, self.seeking = State.CONNECTED, False
+        if self._pauses:
+            self.unpause()
+        self._go_on()
 
     def not_admitted(self, reason: Reason, problem: str) -> None:
         if not self.closing:
@@ -328,8 +344,14 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Take what had to wait."""
-        if self.rest is not None and self.waits_for is None and self.attached and not self.closing:
-            data, self.rest = bytes(self.rest), None
+        if self.rest is None or self.waits_for is not None or self.closing:
+            return
+        data = bytes(self.rest)
+        if self.visit is not None:
+            self.rest = None
+            visiting.receive(self, data)
+        elif self.attached:
+            self.rest = None
             self.driver.fastpath.receive(self, data)
 
     def _go_on_later(self) -> None:
@@ -347,7 +369,12 @@ class Connection(asyncio.Protocol):
             return
         version = self.version
         if self.packet_max:
-            data = self._fitting(packets)
+            fits = fitting(packets, version, self.packet_max)
+            if fits is None:
+                self.driver.tell(MqttLost(self.id))
+                self.say_goodbye("packet_too_large: the client takes no packet as large as its CONNACK")
+                return
+            data = fits
         elif len(packets) == 1:
             data = encode(packets[0], version)
         else:
@@ -361,24 +388,6 @@ class Connection(asyncio.Protocol):
         self.driver.counters.bytes_out += len(data)
         if data:
             self.write(data)
-
-    def _fitting(self, packets: list[Packet]) -> bytes:
-        """[MQTT-3.1.2-24] For a client that takes only so much: words are left out first [MQTT-3.4.2-2]; what is too
-        large even so is not sent. A client that cannot take its CONNACK is refused by the core; if one got here all the
-        same it could not be served."""
-        pieces = []
-        for packet in packets:
-            data = encode(packet, self.version)
-            if len(data) > self.packet_max and isinstance(packet, WORDY):
-                brief = msgspec.structs.replace(packet.properties, reason_string=None, user=())
-                data = encode(msgspec.structs.replace(packet, properties=brief), self.version)
-            if len(data) <= self.packet_max:
-                pieces.append(data)
-            elif isinstance(packet, Connack) and packet.reason == Reason.SUCCESS:
-                self.driver.tell(MqttLost(self.id))
-                self.say_goodbye("packet_too_large: the client takes no packet as large as its CONNACK")
-                return b""  # nothing may follow a goodbye
-        return b"".join(pieces)
 
     def lease(self, first: int, last: int) -> None:
         """The fast path sent deliveries under these numbers."""
@@ -398,9 +407,9 @@ class Connection(asyncio.Protocol):
         self.state = State.CLOSING
         self.rest = None
         self.write = _nowhere
-        known = self.session is not None
+        known = self.session is not None or self.visit is not None
         if known:
-            self.session = None
+            self.session = self.visit = None
             self.driver.changed()
         if problem:
             word = problem.partition(": ")[0]
@@ -477,17 +486,5 @@ class Connection(asyncio.Protocol):
             self.door.loop.call_soon(waiter._go_on_later)
 
 
-def address_of(transport: asyncio.BaseTransport) -> str:
-    """Where a connection comes from, without its port."""
-    peer = transport.get_extra_info("peername")
-    return str(peer[0]) if isinstance(peer, tuple) else "local"
-
-
 def _nowhere(data: object) -> None:
     """Where a connection writes that has said goodbye: asyncio takes nothing behind the end of what is sent."""
-
-
-def _level(body: bytes) -> int:
-    """The protocol level of a CONNECT, whatever the name of its protocol."""
-    at = 2 + int.from_bytes(body[:2])
-    return body[at] if at < len(body) else 0

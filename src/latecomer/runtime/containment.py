@@ -12,11 +12,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from latecomer.core.effects import (
+    Attach,
     CarryOut,
     Close,
     Disconnect,
     Lookup,
     Note,
+    Read,
     Report,
     Send,
     Spread,
@@ -39,8 +41,10 @@ class Containment:
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.table: dict[type, Callable[[Any], None]] = {
+            Attach: self._client,
             Transmit: self._client,
             Close: self._client,
+            Read: self._client,
             Connection: self.give_up,
             Send: self._neighbour,
             Disconnect: self._neighbour,
@@ -73,7 +77,7 @@ class Containment:
         except Exception as second:
             self.driver.alarms.ring("write", second, "while it was made up for")
 
-    def _client(self, effect: Transmit | Close) -> None:
+    def _client(self, effect: Attach | Transmit | Close | Read) -> None:
         connection = self.driver.connections.get(effect.connection)
         if connection is not None:
             connection.give_up()
@@ -102,7 +106,7 @@ class Containment:
 
 def _about(effect: object) -> str:
     """Whom an effect concerns, for the log."""
-    if isinstance(effect, Transmit | Close):
+    if isinstance(effect, Attach | Transmit | Close | Read):
         return f"to connection {effect.connection}"
     if isinstance(effect, Send | Disconnect | Spread):
         return f"with neighbour {effect.peer}"

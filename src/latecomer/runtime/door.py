@@ -46,6 +46,8 @@ class Door:
         self.gate = gate
         self.limits = limits
         self.connections_max = connections_max
+        self.draining = False
+        """The operator empties this broker: new clients are told to use another one."""
         self.loop = asyncio.get_running_loop()
         self.per_address: dict[str, int] = {}
         self.arrivals: dict[Arrival, None] = {}
@@ -103,6 +105,8 @@ class Door:
 
     def _refusal(self, address: str) -> tuple[Reason, str] | None:
         here, limits = self.per_address.get(address, 0), self.limits
+        if self.draining:
+            return Reason.USE_ANOTHER_SERVER, "this broker is drained for maintenance: connect to another one"
         if self._total > self.connections_max:
             return Reason.QUOTA_EXCEEDED, f"more than {self.connections_max} connections"
         if limits.connections_per_address and here >= limits.connections_per_address:
@@ -219,7 +223,7 @@ class Door:
     def _look_after(self, connection: Connection, now: float) -> None:
         limits = self.limits
         if connection.state is State.CONNECTED:
-            session = connection.session
+            session = connection.session or connection.visit
             if session is None:
                 return
             if connection.choked and self._reads_nothing(connection, now):

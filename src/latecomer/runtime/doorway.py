@@ -12,7 +12,8 @@ import ssl
 from collections.abc import Callable
 from typing import cast
 
-from latecomer.runtime.connection import Connection, address_of
+from latecomer.runtime.addresses import address_of
+from latecomer.runtime.connection import Connection
 from latecomer.runtime.door import Arrival, Door
 
 

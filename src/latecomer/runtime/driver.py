@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from latecomer.core.broker import Broker
 from latecomer.core.effects import (
     Append,
+    Attach,
     CarryOut,
     Close,
     Disconnect,
@@ -34,6 +35,7 @@ from latecomer.core.effects import (
     Lookup,
     Note,
     Persist,
+    Read,
     Report,
     Send,
     Spread,
@@ -51,7 +53,7 @@ from latecomer.runtime.client_log import CLIENT_KINDS, client_line
 from latecomer.runtime.connection import Connection
 from latecomer.runtime.containment import Containment
 from latecomer.runtime.disk import Disk, DiskFull, Durability
-from latecomer.runtime.fastpath import FastPath
+from latecomer.runtime.fastpath import TURNS_HELD_MAX, FastPath
 from latecomer.runtime.metrics import Counters
 from latecomer.runtime.sparing import Sparing
 from latecomer.runtime.spin import Spinner
@@ -137,8 +139,10 @@ class Driver:
         self._timer_at: Instant = 0
         self._telling = _TELLING | CLIENT_KINDS if log.isEnabledFor(logging.DEBUG) else _TELLING
         self._perform_table: dict[type, Callable[[Any], None]] = {
+            Attach: self._attach,
             Transmit: self._transmit,
             Close: self._close,
+            Read: self._read,
             Send: self._send,
             Disconnect: self._disconnect,
             Spread: self._spread,
@@ -390,6 +394,13 @@ class Driver:
         connection.held -= 1
         if connection.held == HELD_MAX - 1:
             connection.unpause()
+        if connection.held == TURNS_HELD_MAX - 1 and connection.waits_for is connection:
+            connection.let_go()
+
+    def _attach(self, effect: Attach) -> None:
+        connection = self.connections.get(effect.connection)
+        if connection is not None and connection.seeking:
+            connection.attach()
 
     def _transmit(self, effect: Transmit) -> None:
         connection = self.connections.get(effect.connection)
@@ -400,6 +411,11 @@ class Driver:
         connection = self.connections.get(effect.connection)
         if connection is not None:
             connection.say_goodbye(effect.problem)
+
+    def _read(self, effect: Read) -> None:
+        connection = self.connections.get(effect.connection)
+        if connection is not None and not connection.closing:
+            (connection.unpause if effect.go_on else connection.pause)()
 
     def _send(self, effect: Send) -> None:
         if self.links is not None:

@@ -32,6 +32,13 @@ GAUGES: Mapping[str, str] = {
     "connections": "Clients that are connected now.",
     "handshakes": "Connections that are in a TLS or WebSocket handshake now.",
     "sessions": "Sessions of clients, connected or not.",
+    "sessions_arriving": "Sessions that are looked for, or on their way here from other brokers.",
+    "sessions_leaving": "Sessions on their way to other brokers.",
+    "sessions_promised": "Sessions that were sent to other brokers which have not confirmed that they have them.",
+    "visitors": "Clients that are connected here while their sessions stay at other brokers.",
+    "tunnels": "Sessions here whose clients are connected to other brokers.",
+    "shadows": "Copies of other brokers' sessions that are kept here because their clients may come.",
+    "draining": "1 if the operator drains this broker and new clients are refused, otherwise 0.",
     "subscriptions": "Subscriptions of this broker's clients.",
     "retained_messages": "Retained messages that this broker keeps.",
     "retained_bytes": "Bytes of their payloads.",
@@ -120,6 +127,12 @@ class Counters:
     commits: Histogram = field(default_factory=lambda: Histogram(COMMIT_BOUNDS_S))
     committed_rows: int = 0
     loop_lag: Histogram = field(default_factory=lambda: Histogram(LAG_BOUNDS_S))
+    sessions_moved: int = 0
+    """Sessions that came here from other brokers."""
+    rows_came: int = 0
+    """Their waiting messages that travelled."""
+    rows_built: int = 0
+    """Those that were built from the recent log."""
     journal_records: int = 0
     journal_dropped: int = 0
     journal_failures: int = 0
@@ -170,6 +183,9 @@ def _plain(counters: Counters) -> Iterator[Metric]:
         ("connections_opened", "Connections of clients that were accepted.", counters.connections_opened),
         ("connections_closed", "Connections of clients that ended, for whatever reason.", counters.connections_closed),
         ("committed_rows", "Rows that commits made safe.", counters.committed_rows),
+        ("sessions_moved", "Sessions that came here from other brokers.", counters.sessions_moved),
+        ("hand_over_rows_came", "Waiting messages of these sessions that travelled.", counters.rows_came),
+        ("hand_over_rows_built", "Waiting messages that were built from the recent log.", counters.rows_built),
         ("journal_records", "Records written to the event log.", counters.journal_records),
         ("journal_dropped", "Records that the event log had no room for.", counters.journal_dropped),
         ("journal_failures", "Attempts to write the event log that failed.", counters.journal_failures),

@@ -26,11 +26,13 @@ from latecomer.runtime.assignment import Assigner
 from latecomer.runtime.disk import Disk, Durability
 from latecomer.runtime.door import Arrival, Door
 from latecomer.runtime.doorway import TlsDoorway, Visit
+from latecomer.runtime.draining import was_draining
 from latecomer.runtime.driver import Driver
 from latecomer.runtime.errands import Errands
 from latecomer.runtime.journal import Journal
 from latecomer.runtime.links import Links
 from latecomer.runtime.metrics import Counters
+from latecomer.runtime.predicting import Predicting
 from latecomer.runtime.private_files import private_directory, write_text
 from latecomer.runtime.security import ADDRESS_FILE, Gate, admin_token, link_secret
 from latecomer.runtime.settings import Limits, Listener, Settings, http_address, is_loopback
@@ -157,6 +159,8 @@ class Node:
             durability=settings.broker.durability,
             measure=measure,
         )
+        self.predicting = Predicting(settings.hand_over.model, settings.broker.data, self.core.mobility.guessing)
+        self.predicting.start()
         self.driver = Driver(
             self.core,
             self.disk,
@@ -171,6 +175,9 @@ class Node:
         self.assigner.driver = self.driver
         self.core.routes.cleared = self.driver.changed
         self.door = Door(self.driver, self.gate, settings.limits, connections_max(settings.limits.connections))
+        self.door.draining = was_draining(settings.broker.data)
+        if self.door.draining:
+            log.info("new clients are refused: this broker was being drained when it stopped")
         self.links = Links(self.driver, settings.link, link_secret(settings.link), link_tls(settings.link))
         self.driver.links = self.links
         self.views = Views(self)
@@ -328,6 +335,7 @@ class Node:
         self._reload_now()
 
     def _reload_now(self) -> None:
+        self.predicting.look()
         try:
             changed = self.gate.reload_if_changed()
         except LatecomerError as error:

@@ -135,8 +135,8 @@ class Plans:
         members: list[tuple[Connection, int]] = []
         for client in clients:
             session = core.sessions.by_client.get(client)
-            if session is None:
-                return SLOW
+            if session is None or session.connection < 0:
+                return SLOW  # its client is at another broker, and reached through the core
             qos = core.sessions.deliveries.plain_qos(session, text)
             if qos is None:
                 return SLOW

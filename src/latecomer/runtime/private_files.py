@@ -11,7 +11,7 @@ from pathlib import Path
 from latecomer.history.owned import OTHERS, private_directory
 from latecomer.model.errors import SettingsError
 
-__all__ = ["check_secret", "private_directory", "read_secret", "read_text", "stamp", "write_text"]
+__all__ = ["check_secret", "private_directory", "read_secret", "read_text", "stamp", "write_bytes", "write_text"]
 
 SECRET_BYTES_MAX = 4096
 SECRET_CHARACTERS_MIN = 16
@@ -70,10 +70,15 @@ def check_secret(secret: str, key: str) -> str:
 
 def write_text(path: Path, text: str) -> None:
     """Replace a file in one go, safe on disk and for nobody else to read."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """The same, of what is no text."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(text.encode())
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(path)

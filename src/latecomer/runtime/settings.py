@@ -18,6 +18,7 @@ from latecomer.core.settings import BrokerSettings
 from latecomer.model.errors import SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.model.toml_text import SIZE_MAX, Shape, TomlText, decode_text, sentence
+from latecomer.runtime.settings_hand_over import HandOverSection
 from latecomer.runtime.settings_section import Amount, Count, Port, Seconds, Section, Text
 from latecomer.runtime.settings_store import StoreSection
 
@@ -153,7 +154,7 @@ class LinkSection(Section, frozen=True):
     """Bytes that wait for one link; a neighbour that takes nothing while so much waits is disconnected."""
     receive_bytes: Count = 16 * MiB
     """Bytes of one frame that a neighbour may send."""
-    receive_frames: Count = 4096
+    receive_frames: Count = 512
     """Frames taken from one link before other work gets its turn."""
 
     @property
@@ -262,7 +263,7 @@ class AdminSection(Section, frozen=True):
     """File with the token, mode 0600. Without `token` and `token_file` one is drawn by chance and written to
     `admin-token` in the data directory."""
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")
-    """Names under which the interface may be addressed: the `Host` of a request without its port."""
+    """Names under which the interface may be addressed, besides `host`: the `Host` of a request without its port."""
     origins: tuple[str, ...] = ()
     """Web sites whose pages may call the interface, as `https://example.org`."""
 
@@ -299,6 +300,7 @@ class Settings(Section, frozen=True):
     admin: AdminSection = AdminSection()
     event_log: EventLogSection = EventLogSection()
     store: StoreSection = StoreSection()
+    hand_over: HandOverSection = HandOverSection()
     core: BrokerSettings = BrokerSettings()
     """Inner workings: times in microseconds, sizes in events unless their names say otherwise."""
 
@@ -335,6 +337,7 @@ class Settings(Section, frozen=True):
             heartbeat_us=round(self.link.heartbeat_s * 1_000_000),
             hold_us=round(self.link.hold_s * 1_000_000),
             mailbox_max=self.limits.queue_messages,
+            hand_over=self.hand_over.core_settings(),
         )
 
     def neighbours(self) -> dict[BrokerId, int]:
@@ -357,6 +360,7 @@ ELSEWHERE = {
     "heartbeat_us": "link.heartbeat_s",
     "hold_us": "link.hold_s",
     "mailbox_max": "limits.queue_messages",
+    "hand_over": "hand_over",
 }
 """Fields of the core's settings that an operator sets under another name."""
 
@@ -374,6 +378,7 @@ SHAPE = Shape(
         "admin": AdminSection,
         "event_log": EventLogSection,
         "store": StoreSection,
+        "hand_over": HandOverSection,
         "core": BrokerSettings,
     },
     families={"core.routing": ("routing strategy", Routing)},

@@ -14,6 +14,7 @@ from latecomer.model.topics import check_filter
 from latecomer.model.topology import quoted
 from latecomer.runtime.amounts import duration_us, size_bytes
 from latecomer.runtime.link_challenge import NAME_BYTES_MAX
+from latecomer.runtime.predicting import load_model
 from latecomer.runtime.security import link_secret, load_rules
 from latecomer.runtime.settings import ELSEWHERE, Listener, Settings, is_loopback
 from latecomer.runtime.settings_section import Section
@@ -35,6 +36,8 @@ def check(settings: Settings) -> None:
     _links(settings)
     _core(settings)
     _store(settings)
+    if settings.hand_over.model is not None:
+        load_model(settings.hand_over.model)
     if settings.link.reconnect_max_s < settings.link.reconnect_min_s:
         raise SettingsError("link.reconnect_max_s", "must not be shorter than link.reconnect_min_s")
     if settings.admin.enabled and not settings.admin.hosts:

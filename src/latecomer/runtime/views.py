@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from latecomer import __version__
-from latecomer.core.inputs import MqttFailed, SessionEnded
+from latecomer.core.inputs import MoveWanted, MqttFailed, ReleaseWanted, SessionEnded
 from latecomer.core.session.state import Session
 from latecomer.messages.mqtt import V5, Reason
 from latecomer.model.errors import LatecomerError
@@ -23,9 +23,12 @@ from latecomer.runtime.admin_views import (
     TreeView,
     page_of,
 )
+from latecomer.runtime.draining import remember_draining
 from latecomer.runtime.errands import Wish
 from latecomer.runtime.metrics import render
 from latecomer.runtime.network_views import NetworkView, network_view
+from latecomer.runtime.predicting import ModelView
+from latecomer.runtime.session_views import SessionView, session_page
 from latecomer.runtime.settings_check import different
 from latecomer.runtime.store_views import StoresView, counters_of, stores_view
 
@@ -70,12 +73,22 @@ class Views:
             node.counters.journal_records = journal.written
             node.counters.journal_dropped = journal.dropped
             node.counters.journal_failures = journal.failures
+        mobility = core.mobility
+        node.counters.sessions_moved = mobility.moves
+        node.counters.rows_came, node.counters.rows_built = mobility.arrivals.rows_came, mobility.arrivals.rows_built
         tree = core.interest.tree
         gauges = {
             "uptime_seconds": (node.clock() - self.started_us) / 1_000_000,
             "connections": len(node.driver.connections),
             "handshakes": len(node.door.arrivals),
             "sessions": len(core.sessions.by_client),
+            "sessions_arriving": len(mobility.arrivals.by_client),
+            "sessions_leaving": len(mobility.departures.leaving),
+            "sessions_promised": len(mobility.departures.promises),
+            "visitors": len(mobility.visits.by_connection),
+            "tunnels": len(mobility.remote.by_number),
+            "shadows": len(mobility.shadows.by_client),
+            "draining": int(node.door.draining),
             "subscriptions": sum(len(session.subscriptions) for session in sessions),
             "retained_messages": len(core.retained.events),
             "retained_bytes": core.retained.size,
@@ -121,6 +134,7 @@ class Views:
                 "queue_messages": sum(len(session.queue) for session in sessions),
                 "outbox_messages": len(core.events.outbox.entries),
             },
+            node.door.draining,
         )
 
     def clients(self, after: str, limit: int) -> Page[ClientView]:
@@ -133,17 +147,19 @@ class Views:
 
     def _client(self, session: Session) -> ClientView:
         connection = self.node.driver.connections.get(session.connection)
+        via, _ = self.core.mobility.remote.via(session.connection)
+        since_us = session.connected_at if via else session.away_since
         return ClientView(
             session.client,
-            connection is not None,
+            bool(session.connection),
             session.user,
-            connection.address if connection is not None else "",
-            connection.transport_name if connection is not None else "",
+            connection.address if connection is not None else via,
+            connection.transport_name if connection is not None else "tunnel" if via else "",
             "5" if session.version == V5 else "3.1.1",
             not session.durable,
             session.keep_alive_s,
             session.expiry_s,
-            session.away_since if connection is None else self._since_us(connection),
+            self._since_us(connection) if connection is not None else since_us,
             len(session.subscriptions),
             len(session.queue),
             session.queue_bytes,
@@ -226,12 +242,16 @@ class Views:
     def network(self) -> NetworkView:
         return network_view(self.core)
 
-    def disconnect(self, client: ClientId, reason: str) -> bool:
+    def disconnect(self, client: ClientId, reason: str, use_another_server: bool = False) -> bool:
         session = self.core.sessions.by_client.get(client)
-        if session is None or not session.connection:
-            return False
-        self.node.driver.tell(MqttFailed(session.connection, Reason.ADMINISTRATIVE_ACTION, reason))
-        return True
+        visits = self.core.mobility.visits.by_connection
+        connections = [number for number, visit in visits.items() if visit.client == client]
+        if session is not None and session.connection:
+            connections.append(session.connection)
+        code = Reason.USE_ANOTHER_SERVER if use_another_server else Reason.ADMINISTRATIVE_ACTION
+        for connection in connections:
+            self.node.driver.tell(MqttFailed(connection, code, reason))
+        return bool(connections)
 
     def end_session(self, client: ClientId, reason: str) -> bool:
         if client not in self.core.sessions.by_client:
@@ -239,6 +259,44 @@ class Views:
         log.info("the session of %s is ended by the operator: %s", client, reason)
         self.node.driver.tell(SessionEnded(client, reason))
         return True
+
+    def sessions(self, after: str, limit: int, client: ClientId = "") -> Page[SessionView]:
+        return session_page(self.core, after, limit, client)
+
+    def move_session(self, client: ClientId, to: BrokerId) -> bool:
+        if client not in self.core.sessions.by_client:
+            return False
+        problem = self.core.mobility.wishes.problem_of_move(client, to)
+        if problem:
+            raise LatecomerError(problem)
+        self.node.driver.tell(MoveWanted(client, to))
+        return True
+
+    def release_session(self, client: ClientId) -> bool:
+        if client not in self.core.sessions.by_client:
+            return False
+        problem = self.core.mobility.wishes.problem_of_release(client)
+        if problem:
+            raise LatecomerError(problem)
+        log.info("the session of %s is taken back from the broker that it was promised to, by the operator", client)
+        self.node.driver.tell(ReleaseWanted(client))
+        return True
+
+    def drain(self, on: bool) -> None:
+        remember_draining(self.node.settings.broker.data, on)
+        if on != self.node.door.draining:
+            log.info("new clients are %s, by the operator", "refused: this broker is drained" if on else "accepted")
+        self.node.door.draining = on
+
+    def movement_model(self) -> ModelView:
+        return self.node.predicting.view(self.core.id)
+
+    async def load_model(self, data: bytes) -> ModelView:
+        await self.node.predicting.load(data)
+        return self.movement_model()
+
+    def remove_model(self) -> bool:
+        return self.node.predicting.remove()
 
     async def reload(self) -> str:
         self.node.gate.reload_if_changed()

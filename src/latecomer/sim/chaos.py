@@ -179,9 +179,9 @@ class _Chaos(Faults):
         self.promises = Promises(self.world)
         self.clients = SimClients(self.world, [self.promises])
         self.agreement = Agreement(self.world, self.clients)
-        self.world.observers.append(self.promises)
+        self.world.observe(self.promises)
         if transcript is not None:
-            self.world.observers.append(transcript)
+            self.world.observe(transcript)
         self.brokers = list(topology.ids())
         self.life = Life(seed, f"{len(self.brokers)} brokers, {len(topology.links)} links, {settings.routing}")
         self._faults: dict[str, Callable[[], None]] = {

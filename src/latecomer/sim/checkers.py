@@ -7,9 +7,8 @@ compares, once the network is quiet, every table with what follows from the topo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from latecomer.core.broker import Broker
 from latecomer.core.index import strictly_covers
@@ -20,9 +19,10 @@ from latecomer.model.event import Event
 from latecomer.model.filters import Filter, filter_overlaps, filter_satisfiable
 from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
 from latecomer.model.record import Kind, Record
-from latecomer.model.topics import topic_matches
 from latecomer.sim.clients import SimClients
 from latecomer.sim.disk import Disk
+from latecomer.sim.sides import Observer
+from latecomer.sim.store import known_topic_matches
 from latecomer.sim.world import World
 
 
@@ -51,7 +51,7 @@ class _Receiver:
 
 
 @dataclass(slots=True)
-class Promises:
+class Promises(Observer):
     """Nothing lost that was promised, nothing twice, order kept (P1). Witness of the clients, observer of the world."""
 
     world: World
@@ -66,7 +66,10 @@ class Promises:
     _receivers: dict[ClientId, _Receiver] = field(default_factory=dict)
 
     def _of(self, client: ClientId) -> _Receiver:
-        return self._receivers.setdefault(client, _Receiver())
+        receiver = self._receivers.get(client)
+        if receiver is None:
+            receiver = self._receivers[client] = _Receiver()
+        return receiver
 
     def violate(self, promise: str, detail: str) -> None:
         self.violations.append(Violation(self.world.now, promise, detail))
@@ -129,9 +132,6 @@ class Promises:
         elif record.kind is Kind.REJECTED:  # all simulated brokers are honest
             self.violate("honesty", f"{record.broker} rejected {record.peer}: {record.detail}")
 
-    def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None:
-        pass
-
     def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None:
         if not keeps_disk:
             for event in disk.tables.get("outbox", {}).get("", {}).values():
@@ -160,13 +160,9 @@ class Promises:
 
 def _any_matches(filters: Iterable[Filter], event: Event) -> bool:
     for f in filters:
-        if _topic_matches(f.topic, event.topic) and (f.where is None or f.where.matches(event.attributes)):
+        if known_topic_matches(f.topic, event.topic) and (f.where is None or f.where.matches(event.attributes)):
             return True
     return False
-
-
-_topic_matches = lru_cache(maxsize=65_536)(topic_matches)
-"""Few topics and few filters, asked again and again."""
 
 
 @dataclass(slots=True)
@@ -260,7 +256,7 @@ class Agreement:
 
 def _matters(unacked: Iterable[LinkMessage]) -> bool:
     """Stores compare what they have for ever: that is no news."""
-    return any(not isinstance(frame, Compare | Compared) for frame in unacked)
+    return any(not isinstance(frame, (Compare, Compared)) for frame in unacked)
 
 
 def _union(groups: Iterable[Iterable[Filter]]) -> list[Filter]:

@@ -34,35 +34,29 @@ class Disk:
     def put(self, writes: Sequence[Write]) -> None:
         tables = self.tables
         for write in writes:
-            if isinstance(write, Append | TakeBack):
+            if isinstance(write, (Append, TakeBack)):
                 continue
             table = tables.get(write.table)
             if table is None:
                 table = tables[write.table] = {}
+            group = table.get(write.group)
             if type(write) is Put:
-                group = table.get(write.group)
                 if group is None:
                     group = table[write.group] = {}
                 group[write.key] = write.value
-            elif type(write) is Drop:
-                group = table.get(write.group)
-                if group is not None:
+            elif group is not None:
+                if type(write) is Drop:
                     group.pop(write.key, None)
-                    if not group:
-                        del table[write.group]
-            else:
-                assert type(write) is Trim
-                self._trim(table, write)
-
-    @staticmethod
-    def _trim(table: dict[str, dict[Key, object]], trim: Trim) -> None:
-        group = table.get(trim.group)
-        if group is None:
-            return
-        for key in [key for key in group if isinstance(key, int) and key < trim.below]:
-            del group[key]
-        if not group:
-            del table[trim.group]
+                else:
+                    assert type(write) is Trim
+                    _trim(group, write.below)
+                if not group:
+                    del table[write.group]
 
     def rows(self) -> int:
         return sum(len(group) for table in self.tables.values() for group in table.values())
+
+
+def _trim(group: dict[Key, object], below: int) -> None:
+    for key in [key for key in group if isinstance(key, int) and key < below]:
+        del group[key]

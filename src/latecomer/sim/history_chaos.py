@@ -26,12 +26,15 @@ from latecomer.sim.clients import SimClients
 from latecomer.sim.history_checkers import (
     Questions,
     check_advertisements,
+    check_kept,
     check_remains,
     differences,
     nearest,
 )
 from latecomer.sim.history_ledger import HistoryLedger, PastWish, Stretch
 from latecomer.sim.history_moves import Moves
+from latecomer.sim.history_returns import Returns
+from latecomer.sim.history_travels import Travels
 from latecomer.sim.mqtt_checkers import MqttTables
 from latecomer.sim.mqtt_clients import MqttClient, MqttClients, Publication
 from latecomer.sim.mqtt_faults import ClientFaults
@@ -60,6 +63,10 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 STORE_FAULTS = ("store dies", "store is lost", "store is torn", "store is trimmed", "eclipse", "eclipse", "interrupt")
 ROOM = 1000
 """An origin with less has no room for what stores are owed while they are away."""
+RETURNING = 0.5
+"""How many lives end with a store that returns and is asked at once."""
+TRAVELLING = 0.9
+"""How many lives of travellers end with readers that move while their history is replayed."""
 MOVING = 3
 """In every so many lives, topic classes move from store to store as a plan wants it."""
 PLAIN = "p"
@@ -71,10 +78,22 @@ def live_history(seed: int, transcript: Transcript | None = None) -> Life:
     return HistoryChaos(seed, transcript).run()
 
 
+def live_travel(seed: int, transcript: Transcript | None = None) -> Life:
+    """The same life, but readers travel at its end."""
+    return HistoryChaos(seed, transcript, travelling=True).run()
+
+
 class HistoryChaos(ClientFaults):
     """The run of one seed."""
 
-    def __init__(self, seed: int, transcript: Transcript | None, new_store: Callable[[], SimStore] = SimStore) -> None:
+    def __init__(
+        self,
+        seed: int,
+        transcript: Transcript | None,
+        new_store: Callable[[], SimStore] = SimStore,
+        *,
+        travelling: bool = False,
+    ) -> None:
         self.transcript = transcript
         self.random = random = Random(seed)
         topology = _draw_topology(random)
@@ -93,7 +112,7 @@ class HistoryChaos(ClientFaults):
         )
         self.ledger = HistoryLedger(self.world)
         self.clients = MqttClients(self.world, self.ledger, transcript)
-        self.ledger.resent = self.clients.resent
+        self.ledger.resent, self.ledger.overtaken = self.clients.resent, self.clients.overtaken
         self.tables = MqttTables(self.world, self.clients, self.ledger)
         self.plain = SimClients(self.world, [])
         self.tables.clients = self.plain
@@ -101,9 +120,14 @@ class HistoryChaos(ClientFaults):
         self.moves = Moves(self.world, Random(f"{seed} moves"), self._assign, self.ledger.violate)
         self._movable = seed % MOVING == 1
         self._first = Random(f"{seed} first")
-        self.world.observers += [self.ledger, self.clients, self.moves]
+        # What was added to these lives later has its own chance and comes last, so that seeds live on as they did.
+        self._late = Random(f"{seed} returns")
+        self.returns = Returns(self.world, self._late, self.clients, self._say)
+        self._travelling, self._latest = travelling, Random(f"{seed} travels")
+        self.travels = Travels(self.world, self._latest, self.clients, self.ledger, self._say)
+        self.world.observe(self.ledger, self.clients, self.moves, self.returns)
         if transcript is not None:
-            self.world.observers.append(transcript)
+            self.world.observe(transcript)
         self.brokers = list(topology.ids())
         text = f"{len(self.brokers)} brokers, {len(topology.links)} links, {settings.routing}, stores"
         self.life = Life(seed, text)
@@ -158,6 +182,12 @@ class HistoryChaos(ClientFaults):
             self._settle()
             if not ledger.violations:
                 self._audit()
+        if not ledger.violations and self._late.random() < RETURNING:
+            self.returns.play(TOPICS)
+            self._settle()
+        if self._travelling and not ledger.violations and self._latest.random() < TRAVELLING:
+            self.travels.play(TOPICS)
+            self._settle()
         life.violations = ledger.violations
         life.accepted = ledger.accepted_count
         life.deliveries = ledger.deliveries
@@ -215,6 +245,7 @@ class HistoryChaos(ClientFaults):
             self.world.run(self.world.now + SECOND_US)
         for difference in unequal:
             violate("replicas", difference)
+        check_kept(self.world, ledger)
 
     def _quiet(self) -> bool:
         """Wait until nothing happens any more, but not for ever."""

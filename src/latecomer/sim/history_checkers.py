@@ -10,10 +10,11 @@ from latecomer.core.table import SELF
 from latecomer.core.tree import Tree
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
-from latecomer.model.history import key_of
+from latecomer.model.history import Query, key_of
 from latecomer.model.ids import NUMBER_MAX, BrokerId, EventId
 from latecomer.model.topics import topic_covers
 from latecomer.sim.clients import SimRequest
+from latecomer.sim.history_ledger import HistoryLedger
 from latecomer.sim.store import matches
 from latecomer.sim.world import World
 
@@ -102,6 +103,29 @@ def _held(world: World, broker: BrokerId, topics: str, since_us: int) -> dict[Ev
     events = world.nodes[broker].disk.store.events.values()
     wanted = Filter(topics)
     return {e.id: e for e in events if e.published_us >= since_us and not e.expires_us and matches(wanted, e)}
+
+
+def check_kept(world: World, ledger: HistoryLedger) -> None:
+    """What a store would say is complete holds everything that publishers were told is taken. Some faults come late: a
+    broker that is away may owe a store something, of which those who ask are told by others (`core.debts`)."""
+    cores = _cores(world)
+    if len(cores) < len(world.nodes) or any(core.membership.link_states.absent_since for core in cores.values()):
+        return
+    for id, core in cores.items():
+        for name in core.advertisements.own:
+            wanted = Filter(name)
+            from_us, flaw = core.history.store.completeness(name, Query(wanted))
+            if flaw:
+                continue
+            ledger.learn(world.nodes[id].disk)
+            held = {event.id for event in world.nodes[id].disk.store.events.values()}
+            for token, publication in ledger.publications.items():
+                owed = token in ledger.accepted_at and publication.qos and publication.expiry_s is None
+                if not owed or ledger.sent_at[token] < from_us or not ledger.matches(wanted, publication):
+                    continue
+                here = any(event in held for event in ledger.events.get(token, ()))
+                if not here and not ledger.excuses(publication, ""):
+                    ledger.violate("kept", f"{id} lacks {token} of {name!r}, and says that it has everything")
 
 
 def check_remains(world: World, violate: Violate) -> None:

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
-from latecomer.messages.link import LinkMessage
 from latecomer.messages.mqtt import V5, Publish
 from latecomer.model.event import Event, Value
 from latecomer.model.filters import Filter, filter_matches
@@ -26,6 +26,7 @@ from latecomer.sim.disk import Disk
 from latecomer.sim.mqtt_checkers import token_of
 from latecomer.sim.mqtt_clients import MqttClient, Publication, Wish
 from latecomer.sim.mqtt_pipes import Pipe
+from latecomer.sim.sides import Observer
 from latecomer.sim.world import World
 
 END = "$history/end"
@@ -88,8 +89,7 @@ def instant(text: str) -> Instant:
     return int(at.timestamp()) * SECOND_US + at.microsecond
 
 
-@dataclass(slots=True, frozen=True)
-class Arrival:
+class Arrival(NamedTuple):
     """A message that reached a client."""
 
     token: str
@@ -121,6 +121,9 @@ class Episode:
     settled_at: Instant | None = None
     """Since when the whole network knows."""
     over: bool = False
+    judged: int = -1
+    """So many arrivals were found to be in order, and none of them too often. What becomes known later can only excuse
+    more, so they need not be looked at again."""
 
     def history(self) -> Sequence[Arrival]:
         return self.arrivals if self.marker_index < 0 else self.arrivals[: self.marker_index]
@@ -135,13 +138,15 @@ class Episode:
 
 
 @dataclass(slots=True)
-class HistoryLedger:
+class HistoryLedger(Observer):
     """Witness of the clients and observer of the world."""
 
     world: World
     violations: list[Violation] = field(default_factory=list)
     resent: Counter[str] = field(default_factory=Counter)
     """How often a publication was sent again."""
+    overtaken: dict[str, int] = field(default_factory=dict)
+    """Publications that the broker refused at first, and up to which number others may have been taken before them."""
     publications: dict[str, Publication] = field(default_factory=dict)
     sent_at: dict[str, Instant] = field(default_factory=dict)
     accepted_at: dict[str, Instant] = field(default_factory=dict)
@@ -155,10 +160,15 @@ class HistoryLedger:
     episodes: dict[tuple[ClientId, str], list[Episode]] = field(default_factory=dict)
     events: dict[str, dict[EventId, Event]] = field(default_factory=dict)
     """By token: what stores have, or had."""
+    stored: dict[str, Event] = field(default_factory=dict)
+    """The same by the name of the event."""
     tokens: dict[str, str] = field(default_factory=dict)
-    """The token of each event that stores have, or had."""
+    """The token of each of them."""
     sources: dict[str, tuple[ClientId, str]] = field(default_factory=dict)
     """The publisher and topic of each event."""
+    travellers: Counter[ClientId] = field(default_factory=Counter)
+    """Clients that change brokers, and how often each was given a new session because its own could not be reached.
+    What waited in that one comes late, in no order, and beside what the client asks for again (hand-over.md)."""
     quiet_at: Instant = -1
     crashed_at: Instant = -1
     """When a broker last did."""
@@ -169,7 +179,10 @@ class HistoryLedger:
     """Histories that came with the word that they are."""
     incomplete: int = 0
     replayed: int = 0
-    _matches: dict[tuple[Filter, str], bool] = field(default_factory=dict)
+    _matches: dict[Filter, dict[str, bool]] = field(default_factory=dict)
+    _learnt: dict[EventId, None] = field(default_factory=dict)
+    _by_client: dict[ClientId, list[Episode]] = field(default_factory=dict)
+    """All episodes of each client."""
 
     def violate(self, promise: str, detail: str) -> None:
         self.violations.append(Violation(self.world.now, promise, detail))
@@ -189,7 +202,9 @@ class HistoryLedger:
         assert isinstance(wish, PastWish)
         episodes = self.episodes.setdefault((client.id, wish.text), [])
         if not episodes or episodes[-1].over:
-            episodes.append(Episode(client, wish, self.world.now, client.pipe, quiet_at=self.quiet_at))
+            episode = Episode(client, wish, self.world.now, client.pipe, quiet_at=self.quiet_at)
+            episodes.append(episode)
+            self._by_client.setdefault(client.id, []).append(episode)
         else:
             episodes[-1].again = len(episodes[-1].arrivals)
         episodes[-1].asks += 1
@@ -202,6 +217,8 @@ class HistoryLedger:
         if not present:
             for episode in self._current(client.id):
                 episode.over = True
+                if client.id in self.travellers:
+                    self.travellers[client.id] += 1
 
     def published(self, client: MqttClient, publication: Publication) -> None:
         self.publications[publication.token] = publication
@@ -220,11 +237,13 @@ class HistoryLedger:
         if publication is None or publication.topic != packet.topic:
             self.violate("forged", f"{client.id} got {token} on {packet.topic!r}, which nobody published")
             return
-        ever = [e for (name, _), all in self.episodes.items() if name == client.id for e in all]
+        ever = self._by_client.get(client.id, ())
         asked = [episode for episode in ever if self.matches(episode.wish.filter, publication)]
         if not asked:
             self.violate("unasked", f"{client.id} got {token} on {packet.topic!r} and never asked for it")
-        arrival = Arrival(token, packet.qos == 2 or not packet.dup, dict(packet.properties.user).get("event", ""))
+        user = packet.properties.user
+        event = dict(user).get("event", "") if user else ""
+        arrival = Arrival(token, packet.qos == 2 or not packet.dup, event)
         for episode in asked:
             if not episode.over:
                 episode.arrivals.append(arrival)
@@ -256,9 +275,6 @@ class HistoryLedger:
         elif record.kind is Kind.PUBLISHED:
             self.sources[record.event] = (record.client, record.topic)
 
-    def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None:
-        """Nothing to learn from."""
-
     def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None:
         self.crashed_at = self.world.now
         if keeps_disk:
@@ -274,18 +290,24 @@ class HistoryLedger:
     def learn(self, disk: Disk) -> None:
         """Remember what a store has, before it lets go of it."""
         for event in disk.store.events.values():
-            token = _token(event)
+            if event.id in self._learnt:
+                continue
+            self._learnt[event.id] = None
+            token, name = _token(event), str(event.id)
             self.events.setdefault(token, {})[event.id] = event
-            self.tokens[str(event.id)] = token
+            self.stored[name] = event
+            self.tokens[name] = token
 
     # -- verdict -----------------------------------------------------------------------------------------------------
 
     def matches(self, filter: Filter, publication: Publication) -> bool:
-        key = (filter, publication.token)
-        known = self._matches.get(key)
+        tokens = self._matches.get(filter)
+        if tokens is None:
+            tokens = self._matches[filter] = {}
+        known = tokens.get(publication.token)
         if known is None:
             attributes: dict[str, Value] = {"t": publication.token, "v": publication.value}
-            known = self._matches[key] = filter_matches(filter, publication.topic, attributes)
+            known = tokens[publication.token] = filter_matches(filter, publication.topic, attributes)
         return known
 
     def published_since(self, at: Instant, filter: Filter) -> int:
@@ -307,8 +329,12 @@ class HistoryLedger:
                 last.settled_at = self.world.now
 
     def _judge(self, episode: Episode) -> None:
-        self._check_repetition(episode)
-        self._check_order(episode)
+        if episode.judged != len(episode.arrivals):
+            before = len(self.violations)
+            self._check_repetition(episode)
+            self._check_order(episode)
+            if len(self.violations) == before:
+                episode.judged = len(episode.arrivals)
         if episode.over:
             return
         if episode.wish.stretch is None:
@@ -327,14 +353,16 @@ class HistoryLedger:
     def _check_repetition(self, episode: Episode) -> None:
         counts = Counter(arrival.token for arrival in episode.arrivals if arrival.counts)
         for token, count in counts.items():
-            again = self.resent[token]
+            again = self.resent.get(token, 0)
             if self.publications[token].qos == 2:  # a store may know of it when its origin lost its disk
                 lives = {(id.origin, id.epoch) for id in self.events.get(token, ())}
                 again = min(again, max(0, len(lives) - 1))
-            if count > episode.asks * (1 + again):
+            if count > (episode.asks + self.travellers.get(episode.client.id, 0)) * (1 + again):
                 self.violate("twice", f"{_named(episode)}: {token} came {count} times")
 
     def _check_order(self, episode: Episode) -> None:
+        if self.travellers.get(episode.client.id):
+            return
         if episode.again < 0:
             self._check_order_of(episode, episode.arrivals)
         else:
@@ -350,8 +378,9 @@ class HistoryLedger:
             got[arrival.token] = None
             publication = self.publications[arrival.token]
             source = (publication.publisher, publication.topic, publication.qos)
-            resent = publication.qos == 1 and self.resent[arrival.token]
-            if newest.get(source, 0) > publication.seq and not resent:
+            resent = publication.qos == 1 and self.resent.get(arrival.token)
+            first = max(publication.seq, self.overtaken.get(arrival.token, 0))
+            if newest.get(source, 0) > first and not resent:
                 self.violate("order", f"{_named(episode)}: {arrival.token} came after {newest[source]}")
             newest[source] = max(publication.seq, newest.get(source, 0))
 
@@ -390,7 +419,7 @@ class HistoryLedger:
 
     def _check_count(self, episode: Episode, marker: Marker, history: dict[str, Arrival]) -> None:
         """The marker says how many came."""
-        if episode.client.version != V5 or not episode.lossless() or any(self.resent[token] for token in history):
+        if episode.client.version != V5 or not episode.lossless() or any(map(self.resent.get, history)):
             return  # some may have been lost, or be two events that look the same
         client, since = episode.client.id, episode.first_asked
         if any(name == client and at >= since for (name, _), at in self.drops.items()):
@@ -422,9 +451,8 @@ class HistoryLedger:
             return episode.marked_at
         if marker.events < stretch.last and not self._mortal(episode.wish.filter):
             return 0
-        replayed = [arrival.event for arrival in episode.history() if arrival.event]
-        known = [e.published_us for events in self.events.values() for id, e in events.items() if str(id) in replayed]
-        return min(known, default=episode.marked_at) + 1
+        replayed = [self.stored.get(arrival.event) for arrival in episode.history() if arrival.event]
+        return min((event.published_us for event in replayed if event is not None), default=episode.marked_at) + 1
 
     def _mortal(self, filter: Filter) -> bool:
         """Whether some of what matches expires: it may be among the last and not live to be handed over."""
@@ -438,17 +466,22 @@ class HistoryLedger:
         got = {arrival.token for arrival in episode.arrivals}
         settled = episode.settled_at
         for token, publication in self.publications.items():
-            if token in got or token not in self.accepted_at or publication.qos == 0:
+            if token in got or publication.qos == 0 or publication.expiry_s is not None:
                 continue
-            if not self.matches(episode.wish.filter, publication) or publication.expiry_s is not None:
+            if token not in self.accepted_at or not self.matches(episode.wish.filter, publication):
                 continue
             if not belongs(token) and (settled is None or self.sent_at[token] < settled):
                 continue
-            burnt = self.accepted_at[token] < min(self.disks_from.get(id, 0) for id in self.world.nodes)
-            if burnt or token in self.lost or self._was_dropped(episode.client.id, publication):
+            if self.excuses(publication, episode.client.id):
                 self.excused += 1
                 continue
             self.violate("lost", f"{_named(episode)}: {token} on {publication.topic!r} never came")
+
+    def excuses(self, publication: Publication, client: ClientId) -> bool:
+        """Whether a publication that was taken need not come: a disk was lost, or the loss was said aloud."""
+        token = publication.token
+        burnt = self.accepted_at[token] < min(self.disks_from.get(id, 0) for id in self.world.nodes)
+        return burnt or token in self.lost or self._was_dropped(client, publication)
 
     def _was_dropped(self, client: ClientId, publication: Publication) -> bool:
         since = self.sent_at[publication.token]

@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from latecomer.messages.link import LinkMessage
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.ids import BrokerId, EventId, Instant
-from latecomer.model.record import Record
 from latecomer.sim.disk import Disk
+from latecomer.sim.sides import Observer
 from latecomer.sim.store import matches
 from latecomer.sim.world import World
 
@@ -36,7 +35,7 @@ class Move:
 
 
 @dataclass(slots=True)
-class Moves:
+class Moves(Observer):
     """The moves of one life; an observer of its world."""
 
     world: World
@@ -106,12 +105,6 @@ class Moves:
                 self.violate("moved", f"{told} that {move.old} had")
 
     # -- observer ----------------------------------------------------------------------------------------------------
-
-    def noted(self, record: Record) -> None:
-        """Nothing to learn from."""
-
-    def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None:
-        """Nothing to learn from."""
 
     def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None:
         if not keeps_disk:

@@ -13,6 +13,7 @@ from random import Random
 from msgspec.structs import replace
 
 from latecomer.core.session.limits import NEVER_S, SessionLimits
+from latecomer.core.settings import BrokerSettings
 from latecomer.messages.mqtt import V5, V311, Disconnect, Properties, Reason
 from latecomer.model import topology_generators as generators
 from latecomer.model.filters import parse_filter
@@ -43,13 +44,18 @@ def live_mqtt(seed: int, transcript: Transcript | None = None) -> Life:
 class MqttChaos(ClientFaults):
     """The run of one seed."""
 
+    kind = "mqtt"
+    liveness_us = LIVENESS_US
+    ledger: Ledger
+    tables: MqttTables
+
     def __init__(self, seed: int, transcript: Transcript | None) -> None:
         self.transcript = transcript
         self.random = random = Random(seed)
         self.more = Random(f"{seed} more")
         """What was added later is drawn from here, so that the rest of a life stays as it was."""
         topology = _draw_topology(random)
-        settings = draw_settings(random, topology)
+        settings = self._draw_settings(topology)
         if waits := self.more.random() < 0.3:
             wait_us = self.more.choice((300_000, 5 * SECOND_US, 60 * SECOND_US))
             settings = replace(settings, subscribe_wait=True, subscribe_wait_max_us=wait_us)
@@ -61,19 +67,16 @@ class MqttChaos(ClientFaults):
             jitter_us=jitter_us,
             jitter_shape=jitter_shape,
             disk_us=random.choice((0, 200, 4_000)),
-            limits=_draw_limits(random),
+            limits=self._draw_limits(),
         )
-        self.ledger = Ledger(self.world)
-        self.clients = MqttClients(self.world, self.ledger, transcript)
-        self.ledger.stays.told = self.clients.pipes.told
+        self._people()
         if waits:
             self.clients.granted = self._granted
-        self.tables = MqttTables(self.world, self.clients, self.ledger)
-        self.world.observers += [self.ledger, self.clients]
+        self.world.observe(self.ledger, self.clients)
         if transcript is not None:
-            self.world.observers.append(transcript)
+            self.world.observe(transcript)
         self.brokers = list(topology.ids())
-        text = f"{len(self.brokers)} brokers, {len(topology.links)} links, {settings.routing}, mqtt"
+        text = f"{len(self.brokers)} brokers, {len(topology.links)} links, {settings.routing}, {self.kind}"
         self.life = Life(seed, text)
         self._audits = 0
         self.workers: list[MqttClient] = []
@@ -96,6 +99,25 @@ class MqttChaos(ClientFaults):
             "slow disk": self._slow_disk,
             "slow": self._slow,
         }
+
+    def _people(self) -> None:
+        """The clients, and who watches over what they are promised."""
+        self.ledger = Ledger(self.world)
+        self.clients = MqttClients(self.world, self.ledger, self.transcript)
+        self.ledger.stays.told = self.clients.pipes.told
+        self.ledger.overtaken = self.clients.overtaken
+        self.tables = MqttTables(self.world, self.clients, self.ledger)
+
+    def _draw_settings(self, topology: Topology) -> BrokerSettings:
+        return draw_settings(self.random, topology)
+
+    def _draw_limits(self) -> SessionLimits:
+        random = self.random
+        return SessionLimits(
+            receive_maximum=random.choice((1, 3, 20, 1024)),
+            inflight=random.choice((1, 2, 10, 1024)),
+            queue_messages=random.choice((10_000,) * 7 + (6,)),
+        )
 
     # -- the life ----------------------------------------------------------------------------------------------------
 
@@ -201,12 +223,16 @@ class MqttChaos(ClientFaults):
             world.at(world.now + random.randrange(span), self._change_mind)
         if self.workers:
             self._give_work(span)
+        self._stir(span)
         kinds = random.sample(list(self._faults), random.randint(1, 4))
         for _ in range(random.randint(1, 8)):
             world.at(world.now + random.randrange(span), self._fault, random.choice(kinds))
         for _ in range(4):
             world.run(world.now + span // 4)
             check_session_bounds(world, self.ledger)
+
+    def _stir(self, span: int) -> None:
+        """What else happens in a round."""
 
     def _settle(self) -> None:
         """Heal, and demand that the network becomes quiet, complete and right."""
@@ -230,29 +256,33 @@ class MqttChaos(ClientFaults):
 
     def _quiet(self) -> bool:
         """Wait until nothing happens any more, but not for ever."""
-        world, end = self.world, self.world.now + LIVENESS_US
+        world, end = self.world, self.world.now + self.liveness_us
         while not (self.tables.quiet() and self.ledger.outstanding() == 0):
             if world.now >= end:
                 break
             world.run(world.now + 100_000)
         if not self.tables.quiet():
-            self.ledger.violate("liveness", f"not quiet {LIVENESS_US // SECOND_US} s after the last fault")
+            self.ledger.violate("liveness", f"not quiet {self.liveness_us // SECOND_US} s after the last fault")
             return False
         return True
 
     def _audit(self) -> None:
         """A client that comes now gets what is retained, once, and nothing else."""
         self._audits += 1
-        auditor = MqttClient(f"auditor{self._audits}", self.random.choice(self.brokers), expiry_s=0)
+        auditor = self._new_auditor(f"auditor{self._audits}")
         self.clients.join(auditor)
         self.clients.subscribe(auditor, Wish("r/#", parse_filter("r/#"), 2))
         if self._quiet():
             self.ledger.check_audit(auditor)
             self.clients.leave(auditor, Disconnect())
-            while auditor.id in self._sessions(auditor.broker):
+            end = self.world.now + self.liveness_us
+            while auditor.id in self._sessions(auditor.broker) and self.world.now < end:
                 self.world.run(self.world.now + 100_000)
             self._quiet()
         del self.clients.clients[auditor.id]
+
+    def _new_auditor(self, id: str) -> MqttClient:
+        return MqttClient(id, self.random.choice(self.brokers), expiry_s=0)
 
     def _sessions(self, broker: BrokerId) -> Container[str]:
         core = self.world.nodes[broker].core
@@ -323,11 +353,3 @@ def _draw_topology(random: Random) -> Topology:
     if random.random() < 0.5:
         return generators.ring(size, latency_us=latency_us)
     return generators.random_tree(size, random, latency_us=latency_us)
-
-
-def _draw_limits(random: Random) -> SessionLimits:
-    return SessionLimits(
-        receive_maximum=random.choice((1, 3, 20, 1024)),
-        inflight=random.choice((1, 2, 10, 1024)),
-        queue_messages=random.choice((10_000,) * 7 + (6,)),
-    )

@@ -8,7 +8,7 @@ compares tables, and what stands on disk, with what follows from the clients' wi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,19 +17,19 @@ import msgspec
 from latecomer.core.broker import Broker
 from latecomer.core.session.limits import NEVER_S
 from latecomer.core.session.state import Session
-from latecomer.messages.link import LinkMessage
 from latecomer.messages.mqtt import V5, Publish
 from latecomer.model.event import Value
-from latecomer.model.filters import Filter, filter_matches
+from latecomer.model.filters import Filter
 from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Kind, Record
 from latecomer.sim.checkers import Agreement, Promises, Violation
 from latecomer.sim.clients import SimClients
-from latecomer.sim.disk import Disk
 from latecomer.sim.mqtt_clients import MqttClient, MqttClients, Publication, Wish
 from latecomer.sim.mqtt_groups import Group
 from latecomer.sim.mqtt_pipes import Pipe
 from latecomer.sim.mqtt_stays import Stays
+from latecomer.sim.sides import Observer
+from latecomer.sim.store import known_topic_matches
 from latecomer.sim.world import World
 
 RETAINED = "r/"
@@ -67,8 +67,8 @@ class _Receiver:
 
 
 @dataclass(slots=True)
-class Ledger:
-    """Witness of the clients and observer of the world."""
+class Ledger(Observer):
+    """Witness of the clients and observer of the world. Disks are kept here, and with them every promise."""
 
     world: World
     violations: list[Violation] = field(default_factory=list)
@@ -76,6 +76,8 @@ class Ledger:
     sent_at: dict[str, Instant] = field(default_factory=dict)
     drops: dict[tuple[ClientId, str], Instant] = field(default_factory=dict)
     """When something on a topic was last dropped, for a client or, without one, for all."""
+    overtaken: dict[str, int] = field(default_factory=dict)
+    """Publications that the broker refused at first, and up to which number others may have been taken before them."""
     accepted_count: int = 0
     deliveries: int = 0
     repeats: int = 0
@@ -88,10 +90,16 @@ class Ledger:
     _groups: dict[GroupKey, Group] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.stays = Stays(self.violate)
+        self.stays = self._new_stays()
+
+    def _new_stays(self) -> Stays:
+        return Stays(self.violate)
 
     def _of(self, client: ClientId) -> _Receiver:
-        return self._receivers.setdefault(client, _Receiver())
+        receiver = self._receivers.get(client)
+        if receiver is None:
+            receiver = self._receivers[client] = _Receiver()
+        return receiver
 
     def violate(self, promise: str, detail: str) -> None:
         self.violations.append(Violation(self.world.now, promise, detail))
@@ -263,16 +271,21 @@ class Ledger:
         """[MQTT-4.6.0-6] Order is promised per publisher, topic and QoS; what is handed out because it is retained may
         come before what it followed. What was published again (QoS 1) may come late where the first copy was dropped,
         came before the subscription, or went to another member of the group. What is handed on in a group is late."""
-        token, source = publication.token, (publication.publisher, publication.topic, publication.qos, packet.qos)
+        token = publication.token
+        source = (self._ordered(publication), publication.topic, publication.qos, packet.qos)
         if token in receiver.got or packet.retain or (publication.qos == 1 and publication.topic.startswith(SHARED)):
             return
         excused = publication.qos == 1 and (
             not self._quality(receiver, client.id, publication) or self._was_dropped((client.id,), publication)
         )
         excused |= self._handed_on(client, publication)
-        if receiver.newest.get(source, 0) > publication.seq and not excused:
+        if receiver.newest.get(source, 0) > max(publication.seq, self.overtaken.get(token, 0)) and not excused:
             self.violate("order", f"{client.id} got {token} on {packet.topic!r} after {receiver.newest[source]}")
         receiver.newest[source] = max(publication.seq, receiver.newest.get(source, 0))
+
+    def _ordered(self, publication: Publication) -> str:
+        """Publications with the same answer are promised in order."""
+        return publication.publisher
 
     def _check_group(self, group: Group, client: MqttClient, packet: Publish, publication: Publication) -> None:
         token = publication.token
@@ -313,12 +326,6 @@ class Ledger:
         elif record.kind is Kind.PUBLISHED and record.topic.startswith("will/"):
             _, client, number = record.topic.split("/")
             self._owe(self.publications[f"{client}:will{number}"])
-
-    def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None:
-        """Nothing to learn from."""
-
-    def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None:
-        """Disks are kept here, and with them every promise."""
 
     def _excuse(self, record: Record) -> None:
         """The loss was said aloud: of something on this topic, for this client or for all."""
@@ -377,10 +384,14 @@ class Ledger:
 
 
 def _matches(filter: Filter, publication: Publication) -> bool:
+    if not known_topic_matches(filter.topic, publication.topic):
+        return False
+    if filter.where is None:
+        return True
     attributes: dict[str, Value] = {"t": publication.token}
     if not publication.deletes:
         attributes["v"] = publication.value
-    return filter_matches(filter, publication.topic, attributes)
+    return filter.where.matches(attributes)
 
 
 _decoder: msgspec.json.Decoder[dict[str, str | int]] = msgspec.json.Decoder(dict[str, str | int])
@@ -412,14 +423,18 @@ class MqttTables(Agreement):
     def _local(self, broker: BrokerId, what: str) -> list[Filter]:
         if what == "advertisements":
             return []
-        wishes = (w for c in self._mqtt.clients.values() if c.broker == broker for w in c.wishes.values())
+        wishes = (w for c in self._mqtt.clients.values() if self._home(c) == broker for w in c.wishes.values())
         return list(dict.fromkeys((*(wish.filter for wish in wishes), *self._stored(broker))))
+
+    def _home(self, client: MqttClient) -> BrokerId:
+        """Where a client's session is."""
+        return client.broker
 
     def quiet(self) -> bool:
         if not super().quiet() or not self._mqtt.idle() or self._mqtt.pipes.under_way():
             return False
         sessions = (session for core in self._cores().values() for session in core.sessions.by_client.values())
-        if any(core.shares_due is not None for core in self._cores().values()):
+        if any(core.shares_due is not None or core.sessions.erasing.rests for core in self._cores().values()):
             return False
         return not any(session.backlog or session.inflight for session in sessions)
 
@@ -438,6 +453,7 @@ class MqttTables(Agreement):
             expected: dict[str, Mapping[str, list[int] | list[str]]] = {
                 "subscriptions": {s.client: sorted(s.subscriptions) for s in sessions if s.subscriptions},
                 "queue": {client: numbers for client, numbers in queues.items() if numbers},
+                "erasing": {},
                 "incoming": {s.client: sorted(s.incoming) for s in sessions if s.incoming},
                 "retained": {"": sorted((*core.retained.events, *core.retained.deleted))},
             }
@@ -470,7 +486,7 @@ def _check_session(core: Broker, client: ClientId, ledger: Ledger) -> None:
     held = {
         # What was under way is not dropped; every crash may add one to that.
         "queue": (len(session.queue), limits.queue_messages + limits.inflight + CRASHES_MAX),
-        "incoming": (len(session.incoming), limits.receive_maximum),
+        "incoming": (len(session.incoming) - len(session.inherited), limits.receive_maximum),
         "outbox": (len(core.events.outbox.entries), core.settings.outbox_max),
     }
     for name, (count, limit) in held.items():

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from latecomer.core.session.limits import NEVER_S
-from latecomer.messages.link import LinkMessage
 from latecomer.messages.mqtt import (
     NONE,
     V5,
@@ -38,9 +37,9 @@ from latecomer.messages.mqtt import (
 )
 from latecomer.model.filters import Filter
 from latecomer.model.ids import BrokerId, ClientId, Instant, Number
-from latecomer.model.record import Record
 from latecomer.sim.disk import Disk
 from latecomer.sim.mqtt_pipes import Pipe, Pipes
+from latecomer.sim.sides import Observer
 from latecomer.sim.transcript import Transcript
 from latecomer.sim.world import World
 
@@ -97,6 +96,8 @@ class Outgoing:
 
     publication: Publication
     released: bool = False
+    refused: bool = False
+    """The broker has refused it, and the client has not heard of that."""
 
 
 @dataclass(slots=True)
@@ -152,7 +153,7 @@ class MqttClient:
             return True
         if self.waiting or self.outgoing or self.asked or self.acks:
             return True
-        return bool(self.incoming) or any(wish.leaving or not wish.granted for wish in self.wishes.values())
+        return any(wish.leaving or not wish.granted for wish in self.wishes.values())
 
 
 class MqttWitness(Protocol):
@@ -167,19 +168,26 @@ class MqttWitness(Protocol):
     def welcomed(self, client: MqttClient, pipe: Pipe, present: bool) -> None: ...
 
 
-class MqttClients:
+class MqttClients(Observer):
     """All MQTT clients of a world."""
+
+    pipes: Pipes
 
     def __init__(self, world: World, witness: MqttWitness, transcript: Transcript | None = None) -> None:
         self.world = world
         self.witness = witness
-        self.pipes = Pipes(world, self, transcript)
+        self.pipes = self._new_pipes(transcript)
         self.clients: dict[ClientId, MqttClient] = {}
         self.refusals = 0
         self.granted: Callable[[MqttClient, Wish], None] = lambda client, wish: None
         """Called when a SUBACK grants something, and says nothing besides."""
+        self.expected: tuple[int, ...] = (Reason.SERVER_UNAVAILABLE,)
+        """Reasons with which a CONNECT may be refused."""
         self.resent: Counter[str] = Counter()
         """How often a publication was sent again."""
+        self.overtaken: dict[str, int] = {}
+        """Publications that were sent again because the broker's refusal never arrived, and the number of the newest
+        publication that the client had sent before: the broker may have taken it first, and all between."""
         self._on_packet: dict[type, Callable[[MqttClient, Any], None]] = {
             Connack: self._connack,
             Publish: self._publish,
@@ -191,6 +199,9 @@ class MqttClients:
             Unsuback: self._unsuback,
             Disconnect: self._disconnect,
         }
+
+    def _new_pipes(self, transcript: Transcript | None) -> Pipes:
+        return Pipes(self.world, self, transcript)
 
     # -- what clients do ---------------------------------------------------------------------------------------------
 
@@ -238,22 +249,31 @@ class MqttClients:
     def _connect(self, client: MqttClient) -> None:
         if client.pipe is not None or not client.online:
             return
-        random = self.world.random
-        # A session that may have ended while nobody said so is not one to rely on.
-        fresh = not client.durable or (client.unanswered and client.expiry_s != NEVER_S)
-        client.receive_max = random.choice((1, 2, 5, 100)) if client.version == V5 else 65_535
-        properties = NONE
-        if client.version == V5:
-            properties = Properties(session_expiry_s=client.expiry_s, receive_maximum=client.receive_max)
-        will = None
-        if client.willing and random.random() < 0.8:
-            will = self._will(client)
-        connect = Connect(client.id, client.version, fresh, 60, will, properties=properties)
-        client.pipe = self.pipes.open(client.broker, connect)
+        client.pipe = self.pipes.open(client.broker, self._connect_packet(client))
         client.connected = False
         client.unanswered = True
         if client.pipe is None:
             self.world.at(self.world.now + RETRY_US, self._connect, client)
+
+    def _connect_packet(self, client: MqttClient) -> Connect:
+        random = self.world.random
+        client.receive_max = random.choice((1, 2, 5, 100)) if client.version == V5 else 65_535
+        properties = NONE
+        if client.version == V5:
+            user = self._connect_words(client)
+            properties = Properties(session_expiry_s=client.expiry_s, receive_maximum=client.receive_max, user=user)
+        will = None
+        if client.willing and random.random() < 0.8:
+            will = self._will(client)
+        return Connect(client.id, client.version, self._starts_clean(client), 60, will, properties=properties)
+
+    def _starts_clean(self, client: MqttClient) -> bool:
+        """A session that may have ended while nobody said so is not one to rely on."""
+        return not client.durable or (client.unanswered and client.expiry_s != NEVER_S)
+
+    def _connect_words(self, client: MqttClient) -> tuple[tuple[str, str], ...]:
+        """The user properties of its CONNECT."""
+        return ()
 
     def _will(self, client: MqttClient) -> Will:
         random = self.world.random
@@ -278,6 +298,14 @@ class MqttClients:
         client.pipe, client.connected, client.acks = None, False, 0
         client.asked.clear()
 
+    def set_out(self, pipe: Pipe, packets: Sequence[Packet]) -> None:
+        """The broker has sent something, which may never arrive."""
+        for packet in packets:
+            if isinstance(packet, (Puback, Pubrec)) and packet.reason >= Reason.UNSPECIFIED_ERROR:
+                outgoing = self.clients[pipe.client].outgoing.get(packet.packet_id)
+                if outgoing is not None:
+                    outgoing.refused = True
+
     def arrived(self, pipe: Pipe, packets: Sequence[Packet]) -> None:
         client = self.clients[pipe.client]
         for packet in packets:
@@ -291,7 +319,7 @@ class MqttClients:
 
     def _connack(self, client: MqttClient, packet: Connack) -> None:
         if packet.reason != Reason.SUCCESS:
-            self.witness.violate("refused", f"{client.id} was refused: {packet.properties.reason_string}")
+            self._refused(client, packet)
             return
         assert client.pipe is not None
         client.connected, client.unanswered = True, False
@@ -310,9 +338,21 @@ class MqttClients:
         for id, outgoing in client.outgoing.items():  # [MQTT-4.4.0-1]
             again = Pubrel(id) if outgoing.released else outgoing.publication.packet(id, dup=True)
             self.resent[outgoing.publication.token] += 1
+            if outgoing.refused:
+                outgoing.refused = False
+                newest = client.waiting[0].seq - 1 if client.waiting else client.published
+                self.overtaken[outgoing.publication.token] = newest
             self._send(client, again)
         self._ask(client, [wish for wish in client.wishes.values() if wish.leaving or not wish.granted])
         self._pump(client)
+
+    def _refused(self, client: MqttClient, packet: Connack) -> None:
+        if packet.reason in self.expected:
+            return  # nobody could say in time whether its session is elsewhere; the end of the connection follows
+        assert client.pipe is not None
+        if packet.reason == Reason.SESSION_TAKEN_OVER and client.pipe.superseded:
+            return  # a CONNECT that it had sent before, and given up, came behind this one
+        self.witness.violate("refused", f"{client.id} was refused: {packet.properties.reason_string}")
 
     def _disconnect(self, client: MqttClient, packet: Disconnect) -> None:
         """Whoever is correct is never told otherwise; the end of the connection follows."""
@@ -389,7 +429,7 @@ class MqttClients:
 
     def _acknowledge(self, client: MqttClient, packet: Puback | Pubrec | Pubcomp) -> None:
         """[MQTT-4.6.0-2 to -4] In the order of what it answers, when the client gets round to it."""
-        client.acks_at = max(client.acks_at, self.world.now + self.world.random.randint(0, client.think_us))
+        client.acks_at = max(client.acks_at, self.world.now + self.world.random.randrange(client.think_us + 1))
         client.acks += 1
         self.world.at(client.acks_at, self._acknowledge_now, client, client.pipe, packet)
 
@@ -445,12 +485,10 @@ class MqttClients:
         for client in self.clients.values():
             client.stranger |= client.broker == broker and not keeps_disk
 
-    def noted(self, record: Record) -> None:
-        """Clients do not read logs."""
-
-    def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None:
-        """Nor what brokers tell one another."""
-
     def idle(self) -> bool:
         """Whether every client has what it wants."""
-        return not any(client.busy() for client in self.clients.values())
+        return not any(client.busy() or self._awaits_release(client) for client in self.clients.values())
+
+    def _awaits_release(self, client: MqttClient) -> bool:
+        """Whether a PUBREL is to come."""
+        return bool(client.incoming)

@@ -7,8 +7,9 @@ only when the client connects anew.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from latecomer.core.inputs import MqttConnected, MqttFailed, MqttLost, MqttReceived
@@ -45,6 +46,12 @@ class Pipe:
     """It breaks when so many more packets or batches of them have set out; 0: it does not."""
     trips: bool = False
     """Then it is the broker that crashes."""
+    early: deque[Packet] = field(default_factory=deque)
+    """What came while its CONNECT waited for the session, or while the broker did not read."""
+    unread: bool = False
+    """The broker does not read from it for now."""
+    ends_later: bool = False
+    """The client is gone; the broker learns of it when it has read what came before."""
     up_at: Instant = 0
     down_at: Instant = 0
 
@@ -52,6 +59,7 @@ class Pipe:
 class Ends(Protocol):
     """The clients' ends."""
 
+    def set_out(self, pipe: Pipe, packets: Sequence[Packet]) -> None: ...
     def arrived(self, pipe: Pipe, packets: Sequence[Packet]) -> None: ...
     def hung_up(self, pipe: Pipe) -> None: ...
 
@@ -59,13 +67,15 @@ class Ends(Protocol):
 class Pipes:
     """All connections of a world. They are the world's sockets."""
 
+    pipe_type: type[Pipe] = Pipe
+
     def __init__(self, world: World, ends: Ends, transcript: Transcript | None) -> None:
         self.world = world
         self.ends = ends
         self.transcript = transcript
         self.by_number: dict[int, Pipe] = {}
         self.told: dict[ClientId, list[Pipe]] = {}
-        """Per client the connections that its broker was told of and has not noted."""
+        """Per client the connections that its broker serves and has not noted."""
         self._current: dict[ClientId, Pipe] = {}
         self._number = 0
         world.sockets = self
@@ -83,7 +93,8 @@ class Pipes:
             return None
         self._number += 1
         latency_us = self.world.random.choice((100, 1_000, 20_000))
-        pipe = self.by_number[self._number] = Pipe(self._number, connect.client_id, broker, latency_us, connect)
+        pipe = self.pipe_type(self._number, connect.client_id, broker, latency_us, connect)
+        self.by_number[self._number] = pipe
         self.send(pipe, connect)
         return pipe
 
@@ -92,7 +103,8 @@ class Pipes:
         if not pipe.cut:
             pipe.up_at = max(pipe.up_at, self._arrival(pipe))
             self.world.at(pipe.up_at, self._reached_broker, pipe, packet)
-            self._burn(pipe)
+            if pipe.fuse:
+                self._burn(pipe)
 
     def hang_up(self, pipe: Pipe) -> None:
         """The client closes the connection; what it sent is on its way."""
@@ -101,36 +113,69 @@ class Pipes:
         self.world.at(pipe.up_at, self._end, pipe)
 
     def _arrival(self, pipe: Pipe) -> Instant:
-        return self.world.now + self.world.random.randint(pipe.latency_us // 2, pipe.latency_us)
+        return self.world.now + self.world.random.randrange(pipe.latency_us // 2, pipe.latency_us + 1)
 
     def _reached_broker(self, pipe: Pipe, packet: Packet) -> None:
         if not pipe.up or pipe.ended:
             return
-        self._say(pipe, "->", packet)
+        if self.transcript is not None:
+            self._say(self.transcript, pipe, "->", packet)
         if type(packet) is Connect:
-            before = self._current.get(pipe.client)
-            if before is not None and before.number > pipe.number and packet.clean_start:
-                return  # out of the past, it would end the session of today: no broker can know better
-            if before is not None:
-                before.superseded = True
-            self._current[pipe.client] = pipe
-            self.told.setdefault(pipe.client, []).append(pipe)
-            self.world.tell(pipe.broker, MqttConnected(pipe.number, packet))
+            self._connect_reached(pipe, packet)
             return
+        core = self.world.nodes[pipe.broker].core
+        waits = core is not None and pipe.number in core.mobility.arrivals.by_connection
+        if waits or pipe.unread or pipe.early:
+            pipe.early.append(packet)
+        else:
+            self._was_read(pipe, packet)
+
+    def _was_read(self, pipe: Pipe, packet: Packet) -> None:
         if type(packet) is Disconnect and not pipe.superseded:
             pipe.goodbye = packet
         self.world.tell(pipe.broker, MqttReceived(pipe.number, [packet]))
+
+    def _connect_reached(self, pipe: Pipe, packet: Connect) -> None:
+        before = self._current.get(pipe.client)
+        if before is not None and before.number > pipe.number and packet.clean_start:
+            return  # out of the past, it would end the session of today: no broker can know better
+        if before is not None:
+            before.superseded = True
+        self._current[pipe.client] = pipe
+        self.world.tell(pipe.broker, MqttConnected(pipe.number, packet))
 
     # -- what brokers do ---------------------------------------------------------------------------------------------
 
     def transmitted(self, connection: int, packets: Sequence[Packet]) -> None:
         pipe = self.by_number[connection]
-        for packet in packets:
-            self._say(pipe, "<-", packet)
+        if self.transcript is not None:
+            for packet in packets:
+                self._say(self.transcript, pipe, "<-", packet)
+        self.ends.set_out(pipe, packets)
         if not pipe.cut and not pipe.ended:
             pipe.down_at = max(pipe.down_at, self._arrival(pipe))
             self.world.at(pipe.down_at, self._reached_client, pipe, packets)
-            self._burn(pipe)
+            if pipe.fuse:
+                self._burn(pipe)
+
+    def attached(self, connection: int) -> None:
+        """The broker serves the client, and reads on."""
+        pipe = self.by_number[connection]
+        self.told.setdefault(pipe.client, []).append(pipe)
+        self.world.at(self.world.now, self._read_on, pipe)
+
+    def read(self, connection: int, go_on: bool) -> None:
+        """The broker reads on, or does not for now."""
+        pipe = self.by_number[connection]
+        pipe.unread = not go_on
+        if go_on:
+            self.world.at(self.world.now, self._read_on, pipe)
+
+    def _read_on(self, pipe: Pipe) -> None:
+        while pipe.early and not pipe.unread and not pipe.ended:
+            self._was_read(pipe, pipe.early.popleft())
+        if pipe.ends_later and not pipe.early:
+            self._end(pipe)
 
     def closed(self, connection: int, problem: str) -> None:
         pipe = self.by_number[connection]
@@ -157,12 +202,11 @@ class Pipes:
     # -- faults ------------------------------------------------------------------------------------------------------
 
     def _burn(self, pipe: Pipe) -> None:
-        if pipe.fuse:
-            pipe.fuse -= 1
-            if not pipe.fuse and pipe.trips:
-                self.world.at(self.world.now, self._trip, pipe)  # once everything is done that was ordered
-            elif not pipe.fuse:
-                self.break_(pipe)
+        pipe.fuse -= 1
+        if not pipe.fuse and pipe.trips:
+            self.world.at(self.world.now, self._trip, pipe)  # once everything is done that was ordered
+        elif not pipe.fuse:
+            self.break_(pipe)
 
     def _trip(self, pipe: Pipe) -> None:
         self.world.crash(pipe.broker)
@@ -197,16 +241,17 @@ class Pipes:
         """The broker learns that a connection is gone: from the network, or from the silence."""
         if pipe.ended:
             return
+        if pipe.early and pipe.unread and pipe.up:
+            pipe.ends_later = True
+            return
         pipe.ended = True
         if self.world.random.random() < 0.5:
             self.world.tell(pipe.broker, MqttLost(pipe.number))
         else:
             self.world.tell(pipe.broker, MqttFailed(pipe.number, Reason.KEEP_ALIVE_TIMEOUT, "silence"))
 
-    def _say(self, pipe: Pipe, way: str, packet: Packet) -> None:
-        if self.transcript is not None:
-            text = f"{pipe.client} {way} {pipe.broker}  {packet_text(packet)} ({pipe.number})"
-            self.transcript.say(self.world.now, text)
+    def _say(self, transcript: Transcript, pipe: Pipe, way: str, packet: Packet) -> None:
+        transcript.say(self.world.now, f"{pipe.client} {way} {pipe.broker}  {packet_text(packet)} ({pipe.number})")
 
 
 def packet_text(packet: Packet) -> str:

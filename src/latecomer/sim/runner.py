@@ -21,10 +21,11 @@ from latecomer.sim.durations import show_duration
 from latecomer.sim.report import Result, Tally, by_name, events_kept, table_sizes
 from latecomer.sim.scenario import Ask, Crash, Fault, Publish, Step
 from latecomer.sim.scenario_check import Prepared, workload_clients
+from latecomer.sim.sides import Observer
 from latecomer.sim.storing import Asking, asker, retrieved
 from latecomer.sim.transcript import Digest, Transcript
 from latecomer.sim.workload import Drawn
-from latecomer.sim.world import Observer, World
+from latecomer.sim.world import World
 from latecomer.wire.link import Reader, encode
 
 Passing = Literal["objects", "frames", "bytes"]
@@ -69,7 +70,7 @@ class Run:
         self.tally = Tally(self.world)
         self.digest = Digest() if digest else None
         self.transcripts = [teller for teller in (transcript, self.digest) if teller is not None]
-        self.world.observers += [self.promises, self.tally, *self.transcripts, *observers]
+        self.world.observe(self.promises, self.tally, *self.transcripts, *observers)
         self.zero: Instant = 0
         """When the scenario's time begins."""
         self.in_vain = 0

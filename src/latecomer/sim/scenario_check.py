@@ -166,7 +166,7 @@ class _Check:
 
     def _setting(self, key: str, value: int | str) -> tuple[str, int | str]:
         path = ("settings", key)
-        known = [name for name in BrokerSettings.__struct_fields__ if name != "routing"]
+        known = [name for name in BrokerSettings.__struct_fields__ if name not in ("routing", "hand_over")]
         if key == "routing":
             raise self.text.wrong(path, "stands in a table of its own: [routing]")
         if f"{key}_us" in known:

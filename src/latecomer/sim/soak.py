@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import signal
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 
 from latecomer.sim.chaos import Life, live
 from latecomer.sim.checkers import Violation
-from latecomer.sim.history_chaos import live_history
+from latecomer.sim.history_chaos import live_history, live_travel
 from latecomer.sim.mqtt_chaos import live_mqtt
 from latecomer.sim.transcript import Transcript
+from latecomer.sim.wander_chaos import live_wander
+from latecomer.sim.wander_coverage import Step
 
 
 class Clients(StrEnum):
     """Whose lives a seed is: of clients that speak the core's plain interface, of MQTT clients, of late subscribers
-    among stores, or one of each."""
+    among stores, of MQTT clients that wander from broker to broker, of late subscribers that move while their history
+    is replayed, or one of each of the first three."""
 
     PLAIN = "plain"
     MQTT = "mqtt"
     HISTORY = "history"
+    WANDER = "wander"
+    TRAVEL = "travel"
     ALL = "all"
 
 
@@ -31,7 +38,11 @@ LIVES: dict[str, Callable[[int, Transcript | None], Life]] = {
     Clients.PLAIN: live,
     Clients.MQTT: live_mqtt,
     Clients.HISTORY: live_history,
+    Clients.WANDER: live_wander,
+    Clients.TRAVEL: live_travel,
 }
+TOGETHER = (Clients.PLAIN, Clients.MQTT, Clients.HISTORY)
+"""The lives of a seed that `all` means."""
 
 
 @dataclass(slots=True)
@@ -48,6 +59,8 @@ class Verdict:
     quiet_after_us: int
     clients: str = Clients.PLAIN
     """Whose life failed, if one did."""
+    steps: Counter[Step] = field(default_factory=Counter)
+    """What clients that wander have shown of the hand-over, if that was counted."""
 
     @property
     def replay(self) -> str:
@@ -56,12 +69,15 @@ class Verdict:
         return f"latecomer soak --start {self.seed} --seeds 1{chosen} --transcript"
 
 
-def judge(seed: int, clients: str = Clients.PLAIN) -> Verdict:
-    """Live one seed. A crash of the simulator or of the core is a violation like any other: it belongs to a seed."""
+def judge(seed: int, clients: str = Clients.PLAIN, *, coverage: bool = False) -> Verdict:
+    """Live one seed; with `coverage`, a life of clients that wander.
+
+    A crash of the simulator or of the core is a violation like any other: it belongs to a seed."""
     if clients == Clients.ALL:
-        return _together([judge(seed, kind) for kind in LIVES])
+        return _together([judge(seed, kind) for kind in TOGETHER])
+    steps: Counter[Step] = Counter()
     try:
-        life = LIVES[clients](seed, None)
+        life = live_wander(seed, None, steps) if coverage else LIVES[clients](seed, None)
     except Exception:  # whatever it is, the seed that shows it must be named
         life = Life(seed, "crashed", [Violation(0, "crash", traceback.format_exc())])
     return Verdict(
@@ -74,6 +90,7 @@ def judge(seed: int, clients: str = Clients.PLAIN) -> Verdict:
         life.faults,
         life.quiet_after_us,
         clients,
+        steps,
     )
 
 
@@ -93,17 +110,36 @@ def _together(verdicts: list[Verdict]) -> Verdict:
     )
 
 
-def soak(start: int, seeds: int, jobs: int, clients: str = Clients.ALL) -> Iterator[Verdict]:
+def soak(start: int, seeds: int, jobs: int, clients: str = Clients.ALL, *, coverage: bool = False) -> Iterator[Verdict]:
     """Verdicts as they come; closing the iterator stops the workers."""
     numbers = range(start, start + seeds)
-    judge_one = partial(judge, clients=clients)
+    judge_one = partial(_judge_and_tidy, clients=clients, coverage=coverage)
     if jobs == 1 or seeds == 1:
-        yield from map(judge_one, numbers)
+        collecting = gc.isenabled()
+        gc.freeze()
+        gc.disable()
+        try:
+            yield from map(judge_one, numbers)
+        finally:
+            gc.unfreeze()
+            if collecting:
+                gc.enable()
         return
     chunk = max(1, min(20, seeds // (jobs * 4)))
-    with multiprocessing.get_context("spawn").Pool(jobs, _leave_interrupts_to_the_parent) as pool:
+    with multiprocessing.get_context("spawn").Pool(jobs, _begin_work) as pool:
         yield from pool.imap_unordered(judge_one, numbers, chunk)
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _begin_work() -> None:
+    """Leave interrupts to the parent, and garbage to the moment between two lives."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()
+    gc.disable()
+
+
+def _judge_and_tidy(seed: int, clients: str, *, coverage: bool) -> Verdict:
+    """A life makes little garbage that counting references does not find: all of it is collected behind the life."""
+    try:
+        return judge(seed, clients, coverage=coverage)
+    finally:
+        gc.collect()

@@ -82,17 +82,19 @@ class SimStore:
 
     def survey(self, topics: str, since_us: Instant, until_us: Instant, width_us: int) -> tuple[Slice, ...]:
         """What there is of a topic filter, slice by slice."""
-        sums: dict[Instant, tuple[int, int]] = {}
-        first = bisect_left(self.keys, Key(since_us, "", 0, 0))
-        for position in range(first, len(self.keys)):
-            key = self.keys[position]
-            if key.published_us >= until_us:
-                break
-            if _topic_matches(topics, self.events[key].topic):
-                start = key.published_us - key.published_us % width_us
-                count, digest = sums.get(start, (0, 0))
-                sums[start] = (count + 1, (digest + digest_of(self.events[key].id)) % DIGEST_MODULUS)
-        return tuple(Slice(start, count, digest) for start, (count, digest) in sums.items())
+        keys, events = self.keys, self.events
+        first = bisect_left(keys, Key(since_us, "", 0, 0))
+        behind = bisect_left(keys, Key(until_us, "", 0, 0))
+        slices = []
+        while first < behind:
+            start = keys[first].published_us - keys[first].published_us % width_us
+            end = bisect_left(keys, Key(start + width_us, "", 0, 0), first, behind)
+            inside = (events[key] for key in keys[first:end])
+            digests = [digest_of(event.id) for event in inside if known_topic_matches(topics, event.topic)]
+            if digests:
+                slices.append(Slice(start, len(digests), sum(digests) % DIGEST_MODULUS))
+            first = end
+        return tuple(slices)
 
     def trim(self, before_us: Instant) -> None:
         """Let go of what was published before an instant."""
@@ -128,6 +130,7 @@ class SimStore:
         return len(dead)
 
 
+@lru_cache(maxsize=65_536)
 def digest_of(id: EventId) -> int:
     """64 bits of an event's identity."""
     return int.from_bytes(blake2b(str(id).encode(), digest_size=8).digest(), "big")
@@ -135,7 +138,7 @@ def digest_of(id: EventId) -> int:
 
 def matches(filter: Filter, event: Event) -> bool:
     """Whether an event belongs to what a filter asks for."""
-    if not _topic_matches(filter.topic, event.topic):
+    if not known_topic_matches(filter.topic, event.topic):
         return False
     return filter.where is None or filter.where.matches(attributes_of(event))
 
@@ -148,4 +151,5 @@ def _size(event: Event) -> int:
     return len(event.topic) + len(event.publisher) + len(event.payload)
 
 
-_topic_matches = lru_cache(maxsize=65_536)(topic_matches)
+known_topic_matches = lru_cache(maxsize=65_536)(topic_matches)
+"""Few topics and few filters, asked again and again."""

@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from latecomer.messages.hand_over import Whereabouts, WhereaboutsKept
 from latecomer.messages.link import (
     Adopted,
     Advertise,
@@ -57,8 +58,13 @@ from latecomer.model.history import Query
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind, Record
 from latecomer.sim.disk import Disk
+from latecomer.sim.hand_over_text import HAND_OVER
 
 CHATTER = (
+    Whereabouts,
+    WhereaboutsKept,
+    Fence,
+    Fenced,
     Hello,
     Alive,
     Summary,
@@ -250,6 +256,7 @@ _MESSAGES: dict[type, Callable[[Any], str]] = {
     Compared: _compared,
     Errand: lambda m: f"errand of {m.from_broker} to {m.to}",
     ErrandAnswer: _errand_answer,
+    **HAND_OVER,
     Void: lambda m: "void",
     Done: lambda m: f"done {m.origin}.{m.epoch}: {' '.join(map(str, m.seqs))}",
 }
@@ -319,6 +326,8 @@ _RECORDS: dict[Kind, Callable[[Record], str]] = {
     Kind.REQUESTED: lambda r: f"requested {r.filter} for {r.client}",
     Kind.SERVED: lambda r: f"served {r.filter} to {r.peer}{_answered(r)}",
     Kind.RECALLED: lambda r: f"recalled {r.filter} for {r.client} from {r.peer or 'nobody'}{_answered(r)}",
+    Kind.MOVED: lambda r: f"moved {r.client} here from {r.peer}{_waiting(r)} ({r.detail})",
+    Kind.RESTORED: lambda r: f"restored {r.count} subscriptions of {r.client}, which was at {r.peer} ({r.detail})",
     Kind.REPLAYED: lambda r: f"replayed {r.event} {r.topic} to {r.client}",
 }
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from latecomer.core.broker import Broker
 from latecomer.core.effects import (
     Accept,
     Answer,
     Append,
+    Attach,
     Close,
     Deliver,
     Disconnect,
@@ -24,6 +25,7 @@ from latecomer.core.effects import (
     Lookup,
     Note,
     Persist,
+    Read,
     Refuse,
     Send,
     Survey,
@@ -51,7 +53,7 @@ from latecomer.model.topology import Topology
 from latecomer.sim.disk import Disk
 from latecomer.sim.network import JitterShape, Way, Wire, draw_jitter
 from latecomer.sim.node import Node
-from latecomer.sim.sides import ClientSide, Sockets
+from latecomer.sim.sides import ClientSide, Observer, Sockets, answer_socket, has_its_own
 from latecomer.sim.store import SimStore
 
 if TYPE_CHECKING:
@@ -61,12 +63,7 @@ RECONNECT_US = 100_000
 """How long an end waits before it tries a broken connection again."""
 
 
-class Observer(Protocol):
-    """Somebody who watches from outside."""
-
-    def noted(self, record: Record) -> None: ...
-    def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None: ...
-    def crashed(self, broker: BrokerId, disk: Disk, keeps_disk: bool) -> None: ...
+STARTED, WOKEN = Started(), Woken()
 
 
 class World:
@@ -96,7 +93,9 @@ class World:
         """How long a look into a store takes at most."""
         self.limits = limits
         self.new_store = new_store
-        self.observers: list[Observer] = []
+        self._on_noted: list[Callable[[Record], None]] = []
+        self._on_sent: list[Callable[[Instant, BrokerId, BrokerId, Sequence[LinkMessage]], None]] = []
+        self._on_crashed: list[Callable[[BrokerId, Disk, bool], None]] = []
         self.clients: ClientSide | None = None
         self.sockets: Sockets | None = None
         self.counts: Counter[type] = Counter()
@@ -113,6 +112,16 @@ class World:
         self.nodes = {
             id: Node(id, peers, disk_us=disk_us, disk=Disk(store=new_store())) for id, peers in neighbours.items()
         }
+
+    def observe(self, *observers: Observer) -> None:
+        """From now on these are told what happens, in this order."""
+        for observer in observers:
+            if has_its_own(observer, "noted"):
+                self._on_noted.append(observer.noted)
+            if has_its_own(observer, "sent"):
+                self._on_sent.append(observer.sent)
+            if has_its_own(observer, "crashed"):
+                self._on_crashed.append(observer.crashed)
 
     # -- time --------------------------------------------------------------------------------------------------------
 
@@ -159,7 +168,7 @@ class World:
         id, kept = node.id, bool(node.disk.tables)
         node.core = core
         node.timer = None
-        self._step(node, Started())
+        self._step(node, STARTED)
         if node.topics or "store" in node.disk.tables:
             self.tell(id, StoreAssigned(node.topics, node.disk.store.kept_from_us, starting=True))
         for peer in node.neighbours:
@@ -173,8 +182,8 @@ class World:
         node.starting = False
         if node.core is None:
             return
-        for observer in self.observers:
-            observer.crashed(id, node.disk, keeps_disk)
+        for crashed in self._on_crashed:
+            crashed(id, node.disk, keeps_disk)
         node.core = None
         if node.writing:
             self._tear(node)
@@ -263,15 +272,21 @@ class World:
             self.at(node.paused_until, self._wake, node, boot, node.paused_until)
             return
         node.timer = None
-        self._step(node, Woken())
+        self._step(node, WOKEN)
 
     # -- effects -----------------------------------------------------------------------------------------------------
 
     def _perform(self, node: Node, effects: Sequence[Effect]) -> None:
         for position, effect in enumerate(effects):
             kind = type(effect)
-            if kind is Send:
+            if kind is Note:
+                for noted in self._on_noted:
+                    noted(effect.record)  # type: ignore[union-attr]
+            elif kind is Send:
                 self._send(node.id, effect.peer, effect.connection, effect.frames)  # type: ignore[union-attr]
+            elif kind is Transmit:
+                if self.sockets is not None:
+                    self.sockets.transmitted(effect.connection, effect.packets)  # type: ignore[union-attr]
             elif kind is Persist:
                 writes = effect.writes  # type: ignore[union-attr]
                 if node.disk_us == 0:
@@ -282,15 +297,12 @@ class World:
                 node.held.extend(effects[position + 1 :])
                 self.at(self.now + node.disk_us, self._written, node, node.boot, writes)
                 return
-            elif kind is Note:
-                for observer in self.observers:
-                    observer.noted(effect.record)  # type: ignore[union-attr]
             elif kind is Disconnect:
                 wire = self.wires[node.id, effect.peer]  # type: ignore[union-attr]
                 if wire.connection == effect.connection:  # type: ignore[union-attr]
                     self._close(wire, told=(effect.peer,))  # type: ignore[union-attr]
-            elif kind is Transmit or kind is Close:
-                self._answer_socket(effect)
+            elif kind is Close or kind is Attach or kind is Read:
+                answer_socket(self.sockets, effect)
             elif kind is Lookup or kind is Survey:
                 self._look(node, effect)
             elif self.clients is not None:
@@ -332,14 +344,6 @@ class World:
         elif type(effect) is Answer:
             self.clients.answered(effect.client, effect.token, effect.events, effect.outcome)
 
-    def _answer_socket(self, effect: Effect) -> None:
-        if self.sockets is None:
-            return
-        if type(effect) is Transmit:
-            self.sockets.transmitted(effect.connection, effect.packets)
-        elif type(effect) is Close:
-            self.sockets.closed(effect.connection, effect.problem)
-
     def _written(self, node: Node, boot: int, writes: list[Write]) -> None:
         if node.core is None or node.boot != boot:
             return
@@ -369,8 +373,8 @@ class World:
         wire = self.wires[sender, receiver]
         if not wire.open or wire.connection != connection:
             return
-        for observer in self.observers:
-            observer.sent(self.now, sender, receiver, frames)
+        for sent in self._on_sent:
+            sent(self.now, sender, receiver, frames)
         counts = self.counts
         for frame in frames:
             counts[type(frame)] += 1

@@ -26,6 +26,7 @@ from latecomer.messages.link import (
     FRAME_MAX,
     GROUP_NAME_MAX,
     GROUPS_MAX,
+    ORIGINS_MAX,
     Advertise,
     Compare,
     Compared,
@@ -52,6 +53,7 @@ from latecomer.model.filters import Filter
 from latecomer.model.history import Query
 from latecomer.model.ids import NAME_MAX, BrokerId
 from latecomer.model.topics import check_filter, check_topic
+from latecomer.wire.packets import decode_packets, encode_packets
 
 HEADER = 4
 PATH_MAX = 64
@@ -68,8 +70,8 @@ REASON_MAX = 300
 """Characters of a reason: it quotes what the peer sent, which may be long."""
 
 _header = Struct(">I")
-_encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[LinkMessage] = msgspec.msgpack.Decoder(LinkMessage)
+_encoder = msgspec.msgpack.Encoder(enc_hook=encode_packets)
+_decoder: msgspec.msgpack.Decoder[LinkMessage] = msgspec.msgpack.Decoder(LinkMessage, dec_hook=decode_packets)
 
 
 def encode(message: LinkMessage) -> bytes:
@@ -281,6 +283,8 @@ def _check_compare(message: Compare) -> None:
 def _check_compared(message: Compared) -> None:
     if len(message.slices) > SLICES_MAX:
         raise ProtocolError(f"stores compare at most {SLICES_MAX} slices at once, not {len(message.slices)}")
+    if len(message.had) > ORIGINS_MAX:
+        raise ProtocolError(f"a store tells of at most {ORIGINS_MAX} origins that are away, not {len(message.had)}")
     _check_problem(message.problem)
 
 

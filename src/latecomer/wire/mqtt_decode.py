@@ -78,6 +78,12 @@ def decode(first: int, body: bytes, version: int) -> Packet:
         raise malformed(f"a {NAMES[first >> 4]} ends too early") from None
 
 
+def protocol_level(body: bytes) -> int:
+    """The protocol level of a CONNECT, whatever the name of its protocol."""
+    at = 2 + int.from_bytes(body[:2])
+    return body[at] if at < len(body) else 0
+
+
 def protocol_version(body: bytes) -> int:
     """The version that a CONNECT asks for [MQTT-3.1.2-1, MQTT-3.1.2-2; the same in 3.1.1]."""
     try:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from latecomer.core.attributes import attributes_of
 from latecomer.core.effects import Drop, Put
 from latecomer.core.orders import Orders
+from latecomer.core.session.given import Memory
 from latecomer.core.session.limits import Access, SessionLimits
 from latecomer.core.session.state import (
     HISTORY_END,
@@ -49,6 +50,10 @@ from latecomer.model.event import Event, Value
 from latecomer.model.record import Kind
 from latecomer.model.when import format_when
 
+SLICE = 256
+"""Deliveries that leave the backlog of one session in one step; then it is others' turn."""
+LATE = "late"
+"""The user property of a PUBLISH that waited in an older session of the client: when it was published."""
 GRADES_MAX = 4096
 """Topics whose grade a session remembers."""
 
@@ -62,18 +67,27 @@ class Deliveries:
     access: Access
     measure: Callable[[Packet, int], int]
     """Bytes of a packet for a version: the codec lives elsewhere."""
+    going_on: dict[int, Session] = field(default_factory=dict)
+    """By connection: sessions that can be sent more when it is their turn again."""
+    memory: Memory = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.memory = Memory(self.orders)
 
     # -- from the network --------------------------------------------------------------------------------------------
 
     def take(self, session: Session, event: Event, hops: int) -> None:
         """An event for this session, by the subscriptions that are its own."""
-        if session.no_local and event.publisher == session.client:
-            grade = self._echo_grade(session, event)
-        else:
-            grade = self.grade(session, event)
+        grade = self.grade_of(session, event)
         if grade is None:
             return
         self.give(session, event, grade, event.retain and grade.retain_as_published, hops)
+
+    def grade_of(self, session: Session, event: Event) -> Grade | None:
+        """What the subscriptions say about an event, whoever published it."""
+        if session.no_local and event.publisher == session.client:
+            return self._echo_grade(session, event)
+        return self.grade(session, event)
 
     def grade(self, session: Session, event: Event) -> Grade | None:
         """What the subscriptions say about an event; None: nothing, or the client may not have it."""
@@ -134,6 +148,23 @@ class Deliveries:
             if parcel is not None and parcel.share is not None and (parcel.qos == 1 or number in waiting)
         ]
 
+    @staticmethod
+    def shared_after(session: Session, number: int) -> list[tuple[Event, Share]]:
+        """What a session was given after this delivery as a member of groups."""
+        late: list[tuple[Event, Share]] = []
+        for newer, parcel in reversed(session.queue.items()):
+            if newer <= number:
+                break
+            if parcel is not None and parcel.share is not None:
+                late.append((parcel.event, parcel.share))
+        return late[::-1]
+
+    def keep_shared_only(self, session: Session) -> None:
+        """Leave no deliveries on disk but those that other members of a group are owed if the broker dies."""
+        for number, parcel in session.queue.items():
+            if parcel is None or parcel.share is None or not parcel.share.stored:
+                self.orders.writes.append(Drop("queue", session.client, number))
+
     def give(self, session: Session, event: Event, grade: Grade, retain: bool, hops: int) -> None:
         """Hand an event over, or keep it for the client."""
         qos = min(event.qos, grade.qos) if event.reliable else 0
@@ -159,6 +190,8 @@ class Deliveries:
         if session.stores(parcel):
             self.orders.writes.append(Put("queue", session.client, session.number, parcel))
         self._note(session, parcel, hops)
+        if session.given is not None and event.reliable:
+            self.memory.note(session, event.id)
         session.backlog.append(session.number)
         if session.connection:
             self.pump(session)
@@ -201,9 +234,17 @@ class Deliveries:
     # -- to the client -----------------------------------------------------------------------------------------------
 
     def pump(self, session: Session) -> None:
-        """Send from the backlog what the client can take."""
+        """Send from the backlog what the client can take; a client that can take very much gets it in slices."""
+        if session.connection in self.going_on:
+            return
         backlog, inflight = session.backlog, session.inflight
+        left = SLICE
         while backlog and not session.choked and len(inflight) + session.leased < session.quota:
+            if not left:
+                self.going_on[session.connection] = session
+                self.orders.wake(self.orders.now)
+                return
+            left -= 1
             number = backlog[0]
             id = packet_id(number)
             if id in inflight or (session.leased and number - session.leased_from >= PACKET_IDS):
@@ -221,6 +262,16 @@ class Deliveries:
             if not self._send(session, parcel, id, dup=number <= session.recovered):
                 del inflight[id]
                 self._forget(session, number)
+
+    def woken(self) -> None:
+        """Send the next slice, to one session after the other."""
+        for connection, session in list(self.going_on.items()):
+            del self.going_on[connection]
+            if session.connection == connection:
+                self.pump(session)
+                break
+        if self.going_on:
+            self.orders.wake(self.orders.now)
 
     def _expire(self, session: Session, number: int, parcel: Parcel) -> None:
         """[MQTT-3.3.2-5] It came too late. If it may have been sent before a restart with QoS 2, the client may hold
@@ -266,23 +317,24 @@ class Deliveries:
         allowed = self.access.may_receive_past if parcel.past else self.access.may_receive
         return topic == HISTORY_END or allowed(session.user, session.client, topic)
 
-    def recover(self, session: Session, queue: Mapping[int | str, object], row: SessionRow) -> None:
-        """Find the queue as it was before a restart. What may have been sent goes out as a duplicate: a client that has
+    @staticmethod
+    def recover_one(session: Session, number: int, parcel: object) -> None:
+        """Find a delivery as it was before a restart, or at another broker; in ascending order."""
+        assert parcel is None or isinstance(parcel, Parcel)
+        session.queue[number] = parcel
+        session.number = number
+        if parcel is None:
+            session.inflight[packet_id(number)] = Flight(number, Stage.PUBCOMP)
+        else:
+            session.queue_bytes += parcel.size
+            session.backlog.append(number)
+
+    def recovered(self, session: Session, row: SessionRow) -> None:
+        """The queue is as it was before a restart. What may have been sent goes out as a duplicate: a client that has
         seen the packet id recognises it. That is what had been sent when the session's row was written, and, of a
         client that was connected then, as many of the oldest as may be under way at once: they are sent in order, and
         the next one only after it is safe that an older one is settled. What came while the client was away was never
         sent."""
-        for number in sorted(queue, key=int):
-            parcel = queue[number]
-            assert parcel is None or isinstance(parcel, Parcel)
-            number = int(number)
-            session.queue[number] = parcel
-            session.number = max(session.number, number)
-            if parcel is None:
-                session.inflight[packet_id(number)] = Flight(number, Stage.PUBCOMP)
-                continue
-            session.queue_bytes += parcel.size
-            session.backlog.append(number)
         session.sent = session.number if row.sent is None else row.sent
         if not row.away_since_us and row.sent is not None:
             under_way = list(islice(session.queue, row.quota))
@@ -312,7 +364,7 @@ class Deliveries:
     def _properties(self, parcel: Parcel) -> Properties:
         event = parcel.event
         extras = event.extras
-        if extras is None and not event.expires_us and not parcel.ids and not parcel.past:
+        if extras is None and not event.expires_us and not parcel.ids and not (parcel.past or parcel.late):
             return NONE
         left_s = None
         if event.expires_us:  # [MQTT-3.3.2-6] what is left of it, and never more than was given
@@ -320,6 +372,8 @@ class Deliveries:
         told: tuple[tuple[str, str], ...] = ()
         if parcel.past:  # behind the publisher's own [MQTT-3.3.2-17, -18]
             told = (("published", format_when(event.published_us)), ("event", str(event.id)))
+        if parcel.late:
+            told += ((LATE, format_when(event.published_us)),)
         if extras is None:
             return Properties(message_expiry_s=left_s, subscription_ids=parcel.ids, user=told)
         return Properties(

@@ -129,6 +129,8 @@ class Recall:
     inquiry: Inquiry | None = None
     begun: int = 0
     """How many events the session had been given when this began (`Past.gifts`)."""
+    had: dict[BrokerId, Stamp] = field(default_factory=dict)
+    """The newest events that this broker had had from others when this began (`Seen.newest`)."""
     asked: int = 0
     """Counts questions: answers to an earlier one mean nothing."""
     batches: deque[deque[Event]] = field(default_factory=deque)
@@ -161,6 +163,13 @@ class Recall:
         self.missing = gap_of(event) if self.missing is None else self.missing.wider(event)
         self.changed = True
 
+    def needs(self, event: Event) -> bool:
+        """Whether an event that this broker has had must come in this round: it was there before the subscription, or
+        was let go of."""
+        if self.fetching is not None:
+            return self.fetching.holds(event)
+        return stamp_of(event) <= self.had.get(event.id.origin, NEVER)
+
     def asks_for(self, event: Event) -> bool:
         """Whether this round asks the stores for an event."""
         if self.lowest is None or key_of(event) < self.lowest:
@@ -170,11 +179,14 @@ class Recall:
         return self.fetching is None or self.fetching.holds(event)
 
     def unasked(self, event: Event) -> bool:
-        """Whether the event lies before what was asked for, and something newer of its lane was given: its turn is
-        over."""
-        if self.lowest is None or key_of(event) >= self.lowest:
+        """Whether something newer of its lane was given, and the event lies before what was asked for, or the client
+        has been told that it may be missing: its turn is over."""
+        if stamp_of(event) > self.newest.get(lane_of(event), NEVER):
             return False
-        return stamp_of(event) <= self.newest.get(lane_of(event), NEVER)
+        if self.lowest is not None and key_of(event) < self.lowest:
+            return True
+        lacking = not self.outcome.complete or event.published_us < self.outcome.from_us
+        return lacking and not self.running and has_identity(event)
 
     def row(self) -> RecallRow:
         return RecallRow(

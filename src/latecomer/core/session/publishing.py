@@ -63,9 +63,10 @@ class Publishing:
             raise PacketError(Reason.PROTOCOL_ERROR, "a subscription identifier is for servers to send")
         if packet.qos == 2:
             if packet.packet_id in session.incoming:
+                session.inherited.pop(packet.packet_id, None)
                 self._answer(session, packet, Reason.SUCCESS, "")  # [MQTT-4.3.3-10] it is in the network already
                 return
-            if len(session.incoming) >= self.limits.receive_maximum:
+            if len(session.incoming) - len(session.inherited) >= self.limits.receive_maximum:
                 problem = f"more than {self.limits.receive_maximum} publications under way"
                 raise PacketError(Reason.RECEIVE_MAXIMUM_EXCEEDED, problem)
         reason, problem = self._problem(session.user, session.client, topic, packet.retain, len(packet.payload))
@@ -185,6 +186,7 @@ class Publishing:
 
     def release(self, session: Session, packet: Pubrel) -> None:
         """PUBREL: the packet id may be used again."""
+        session.inherited.pop(packet.packet_id, None)
         if session.incoming.pop(packet.packet_id, 0) is None:
             if session.durable:
                 self.orders.writes.append(Drop("incoming", session.client, packet.packet_id))

@@ -14,8 +14,8 @@ Theory of operation.
 3. *In order.* History stands in the order of clocks. What reaches a store when the answer is past its place, because a
    clock is slow, is not in it; it has reached this broker as well, on the way it shares with whatever is newer of its
    lane, and is given in front of that; so is a live event that is older than the last ones that were asked for, because
-   the store answered late. What was published before the time asked for, and arrives behind something newer
-   of its lane, had its turn when it was not asked for: this subscription does not deliver it (`Recall.unasked`).
+   the store answered late. What was published before the time asked for or answered for, and arrives behind
+   something newer of its lane, is not delivered by this subscription: its turn is over (`Recall.unasked`).
 4. *Bounded.* When the held events become too many, those whose topic a store keeps are let go of, and so are those that
    follow: only where they begin in each lane is noted (`Gap`). When the round has ended, the gap is asked for
    in another one, and holding begins again. What no store keeps stays held; beyond the bound the oldest is dropped.
@@ -96,7 +96,7 @@ class Recalls:
         """History was asked for together with a subscription that has just been entered."""
         wish = make_wish(options, self.orders.now)
         query = Query(subscription.filter, wish.since, wish.until, wish.last)
-        recall = Recall(subscription.text, query)
+        recall = Recall(subscription.text, query, had=dict(self.retrieval.seen().newest))
         if not wish.last:
             recall.lowest = Key(wish.since, FIRST, 0, 0)
         past = session.past
@@ -250,7 +250,7 @@ class Recalls:
             recall.ended = Outcome(complete=False, problem="you may no longer ask for the past of these topics")
             return
         busy, past.busy = past.busy, True  # it may answer at once
-        inquiry = self.retrieval.ask(recall.next_query(), session.user, session.client, take, end)
+        inquiry = self.retrieval.ask(recall.next_query(), session.user, session.client, take, end, needs=recall.needs)
         if recall.ended is None:
             recall.inquiry = inquiry
         past.busy = busy

@@ -9,33 +9,34 @@ if it is this broker that died.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from latecomer.core.clients import Clients, Disk
-from latecomer.core.effects import Drop, Put
+from latecomer.core.effects import Attach, Put
 from latecomer.core.handing_on import hand_on
 from latecomer.core.inputs import MqttConnected, MqttFailed, MqttLost, MqttReceived, RulesChanged, SessionEnded
 from latecomer.core.orders import Orders
+from latecomer.core.session.admission import Admission
 from latecomer.core.session.delivery import Deliveries
+from latecomer.core.session.erasing import Erasing
 from latecomer.core.session.limits import NEVER_S, Access, SessionLimits
 from latecomer.core.session.publishing import Publishing
 from latecomer.core.session.recall import Recalls
-from latecomer.core.session.state import PACKET_IDS, Parcel, Refusal, Session, SessionRow, Subscription
+from latecomer.core.session.restoring import RESTORED, Restoring
+from latecomer.core.session.sharing import SharedDeliveries
+from latecomer.core.session.state import PACKET_IDS, Refusal, Session, SessionRow, Subscription
 from latecomer.core.session.subscribing import Subscribing
-from latecomer.core.session.terms import connack_to, terms_of
-from latecomer.core.shares import GroupName, Shares
+from latecomer.core.session.terms import connack_to, hand_over_of, owner_away_of, terms_of, unexpected
+from latecomer.core.shares import Shares
 from latecomer.messages.mqtt import (
     V5,
     Auth,
     Connack,
-    Connect,
     Disconnect,
-    Packet,
     PacketError,
     Pingreq,
     Pingresp,
@@ -49,11 +50,13 @@ from latecomer.messages.mqtt import (
     Subscribe,
     Unsubscribe,
 )
-from latecomer.model.event import Event
 from latecomer.model.ids import ClientId, Instant
 from latecomer.model.record import SESSION_ENDED, Kind
 
-CLIENT_ID_BYTES = 1024
+if TYPE_CHECKING:
+    from latecomer.core.mobility.mobility import Mobility
+    from latecomer.core.mobility.particulars import Restored
+
 SECOND_US = 1_000_000
 TIMERS_SPARE = 64
 
@@ -76,6 +79,12 @@ class Sessions:
     by_connection: dict[int, Session] = field(default_factory=dict)
     per_user: dict[str, int] = field(default_factory=dict)
     timers: list[tuple[Instant, int, Session]] = field(default_factory=list)
+    mobility: Mobility = field(init=False)
+    """Sessions that follow their clients from broker to broker."""
+    sharing: SharedDeliveries = field(init=False)
+    admission: Admission = field(init=False)
+    restoring: Restoring = field(init=False)
+    erasing: Erasing = field(init=False)
     _order: int = 0
     _on_packet: dict[type, Callable[[Session, Any], None]] = field(default_factory=dict)
 
@@ -93,24 +102,54 @@ class Sessions:
             Disconnect: self._said_goodbye,
             Auth: self._auth,
         }
-        self.clients.deliver_shared = self._deliver_shared
+        self.sharing = SharedDeliveries(
+            self.orders, self.access, self.clients, self.shares, deliveries, publishing.events, self.by_client
+        )
+        self.clients.deliver_shared = self.sharing.deliver
+        self.erasing = Erasing(self.orders)
+        self.restoring = Restoring(self.orders, deliveries, self.recalls, self.erasing)
+        parts = (self.clients, deliveries, publishing, self.by_client, self.per_user)
+        self.admission = Admission(self.limits, self.access, self.durability, *parts)
 
     # -- facts -------------------------------------------------------------------------------------------------------
 
     def on_connected(self, fact: MqttConnected) -> None:
         try:
-            self._connect(fact)
+            client = self.admission.check(fact)
+            if not self.mobility.holds_up(fact, client):
+                self._serve(fact, client, self.orders.now, None, asked=False)
         except Refusal as refusal:
-            version = fact.packet.version
-            properties = Properties(reason_string=refusal.problem) if version == V5 else Properties()
-            detail = f"{refusal.reason.name.lower()}: {refusal.problem}"
-            self.orders.note(Kind.REFUSED, client=fact.packet.client_id, detail=detail)
-            self.orders.transmit(fact.connection, Connack(False, refusal.reason, properties))
-            self.orders.close(fact.connection, refusal.problem)
+            self.refuse(fact, refusal)
+
+    def answer(
+        self,
+        fact: MqttConnected,
+        client: ClientId,
+        since: Instant,
+        restored: Restored | None = None,
+        asked: bool = True,
+    ) -> None:
+        """Answer a CONNECT that had to wait until it was known where its session is."""
+        try:
+            self._serve(fact, client, since, restored, asked=asked)
+        except Refusal as refusal:
+            self.refuse(fact, refusal)
+
+    def refuse(self, fact: MqttConnected, refusal: Refusal) -> None:
+        """Answer a CONNECT with a no."""
+        version = fact.packet.version
+        properties = Properties(reason_string=refusal.problem) if version == V5 else Properties()
+        detail = f"{refusal.reason.name.lower()}: {refusal.problem}"
+        self.orders.note(Kind.REFUSED, client=fact.packet.client_id, detail=detail)
+        self.orders.transmit(fact.connection, Connack(False, refusal.reason, properties))
+        self.orders.close(fact.connection, refusal.problem)
 
     def on_received(self, fact: MqttReceived) -> None:
         handlers = self._on_packet
-        if not fact.packets and (session := self.by_connection.get(fact.connection)) is not None:
+        session = self.by_connection.get(fact.connection)
+        if session is None:
+            self.mobility.visits.received(fact)
+        elif not fact.packets:
             self.deliveries.pump(session)  # the driver says that more can be sent
         for packet in fact.packets:
             session = self.by_connection.get(fact.connection)
@@ -119,10 +158,10 @@ class Sessions:
             handler = handlers.get(type(packet))
             try:
                 if handler is None:
-                    raise PacketError(Reason.PROTOCOL_ERROR, _unexpected(packet))
+                    raise PacketError(Reason.PROTOCOL_ERROR, unexpected(packet))
                 handler(session, packet)
             except PacketError as error:
-                self._fail(session, error.reason, str(error))
+                self.fail(session, error.reason, str(error))
                 return
         session = self.by_connection.get(fact.connection)
         if session is not None and session.past is not None:
@@ -131,22 +170,30 @@ class Sessions:
     def on_failed(self, fact: MqttFailed) -> None:
         session = self.by_connection.get(fact.connection)
         if session is not None:
-            self._fail(session, fact.reason, fact.problem)
+            self.fail(session, fact.reason, fact.problem)
+        else:
+            self.mobility.failed(fact.connection, fact.reason, fact.problem)
 
     def on_lost(self, fact: MqttLost) -> None:
         session = self.by_connection.get(fact.connection)
         if session is not None:
-            self._away(session, "the connection broke", keep_will=True)
+            self.away(session, "the connection broke", keep_will=True)
+            self.mobility.guessing.left(session)
+        else:
+            self.mobility.lost(fact.connection)
 
     def on_ended(self, fact: SessionEnded) -> None:
         """The operator ends a session. Its will is published: that is what a session's end means [MQTT-3.1.2-8]."""
         session = self.by_client.get(fact.client)
-        if session is None:
-            return
+        if session is not None:
+            self.end_by(session, f"by the operator: {fact.reason}", Reason.ADMINISTRATIVE_ACTION, fact.reason)
+
+    def end_by(self, session: Session, why: str, reason: Reason = Reason.SESSION_TAKEN_OVER, problem: str = "") -> None:
+        """End a session, with its connection if it has one."""
         if session.connection:
-            self._fail(session, Reason.ADMINISTRATIVE_ACTION, fact.reason)
-        if self.by_client.get(fact.client) is session:  # it has not ended with its connection
-            self._end(session, f"by the operator: {fact.reason}")
+            self.fail(session, reason, problem or why)
+        if self.by_client.get(session.client) is session:  # it has not ended with its connection
+            self._end(session, why)
 
     def on_rules_changed(self, _: RulesChanged) -> None:
         for session in list(self.by_client.values()):
@@ -159,12 +206,17 @@ class Sessions:
             _, _, session = heappop(self.timers)
             if self.by_client.get(session.client) is session and not session.connection:
                 self._keep_time(session)
+        self.deliveries.woken()
+        if self.erasing.woken():
+            self.mobility.pumped()
         self.subscribing.woken()
         self.subscribing.subacks.woken()
         self.recalls.woken()
 
     def _keep_time(self, session: Session) -> None:
         """Do what is due for a session that is away."""
+        if session.suspended:
+            return
         now = self.orders.now
         if session.will_due is not None and session.will_due <= now:
             self._publish_will(session)
@@ -173,115 +225,94 @@ class Sessions:
 
     def due(self) -> Instant | None:
         timer = self.timers[0][0] if self.timers else None
-        found = (timer, self.subscribing.due, self.subscribing.subacks.due(), self.recalls.due())
+        subscribing = self.subscribing
+        found = (timer, self.erasing.due, subscribing.due, subscribing.subacks.due(), self.recalls.due())
         dues = [due for due in found if due is not None]
         return min(dues) if dues else None
 
     def recover(self, disk: Disk) -> None:
         """Find the sessions as they were; nobody is connected, and those who were have just gone."""
         now = self.orders.now
-        subscriptions, queues, incoming = (disk.get(table, {}) for table in ("subscriptions", "queue", "incoming"))
-        recalls, held = disk.get("recall", {}), disk.get("held", {})
+        subscriptions, queues = disk.get("subscriptions", {}), self.erasing.recover(disk)
+        self.restoring.erase_arriving(disk, queues)
+        cuts = disk.get("cut", {}).get("", {})
         for client, row in disk.get("session", {}).get("", {}).items():
             assert isinstance(row, SessionRow)
             session = Session(str(client), row.user, row.version, row.expiry_s, will=row.will, stored=True)
             session.away_since = row.away_since_us or now
+            session.connected_at, session.misses, session.came_from = row.connected_us, row.misses, row.came_from
+            session.hand_over, session.places = row.hand_over, row.places
+            cut = cuts.get(client)
+            session.cut = dict(cut) if isinstance(cut, dict) else {}
             self._enter(session)
             for subscription in subscriptions.get(session.client, {}).values():
                 assert isinstance(subscription, Subscription)
                 self.subscribing.recover(session, subscription)
-            self.deliveries.recover(session, queues.get(session.client, {}), row)
+            tables = {table: disk.get(table, {}).get(session.client, {}) for table in RESTORED}
+            self.restoring.restore(session, row, {**tables, "queue": queues.get(session.client, {})})
+            session.number = max(session.number, self.erasing.upto(session.client))
             if not row.away_since_us:
                 self._store(session)  # another crash must not give it, or its will, more time
-            session.incoming = {int(id): None for id in incoming.get(session.client, {})}
-            self.recalls.recover(session, recalls.get(session.client, {}), held.get(session.client, {}))
             if not self.access.open_to_all:
                 self.subscribing.recheck(session)  # the rules may be others than before
-        self._hand_on_orphans(queues)
+        self.sharing.hand_on_orphans(queues)
+        self.mobility.recover(disk)
         for session in list(self.by_client.values()):  # all subscriptions are there now: wills may be published
-            self._wait(session, session.away_since)
+            if not session.suspended:
+                self._wait(session, session.away_since)
 
     # -- CONNECT -----------------------------------------------------------------------------------------------------
 
-    def _connect(self, fact: MqttConnected) -> None:
-        packet = fact.packet
-        client = self._client_id(fact)
-        self._check(fact, client)
-        self._check_connack(packet, client)
+    def at_home(self, client: ClientId) -> Session | None:
+        """The session of a client, unless its time is over: a broker that was stopped or dead may hear of the client
+        before its alarms."""
         session = self.by_client.get(client)
         if session is not None and not session.connection:
-            self._keep_time(session)  # a broker that was stopped or dead may hear of the client before its alarms
+            self._keep_time(session)
             session = self.by_client.get(client)
+        return session
+
+    def _serve(self, fact: MqttConnected, client: ClientId, since: Instant, old: Restored | None, asked: bool) -> None:
+        packet = fact.packet
+        session = self.at_home(client)
         if session is not None:
             if session.user != fact.user:  # bad input 21
                 raise Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, "this client id belongs to somebody else")
             if session.connection:
-                self._take_over(session)
-        # A session that ended with the connection taken over is gone by now.
-        session = self.by_client.get(client)
+                self.take_over(session)
+        session = self.by_client.get(client)  # one that ended with the connection taken over is gone by now
         if session is not None and packet.clean_start:
             self._end(session, "clean start")  # [MQTT-3.1.2-4]
             session = None
         present = session is not None
         if session is None:
-            self._check_room(fact.user)
-            session = Session(client, fact.user)
+            self.admission.check_room(fact.user)
+            session = Session(client, fact.user, number=self.erasing.upto(client))
             self._enter(session)
+        session.connected_at = since
         self._attach(session, fact)
-        self.orders.note(Kind.CONNECTED, client=client, count=len(session.queue), detail=f"mqtt {packet.version}")
-        connack = connack_to(packet, client, present, self.limits, self.durability)
+        self.mobility.serves(session)
+        words = () if present else self.mobility.began(session, packet, asked, old)
+        via, through = self.mobility.remote.via(fact.connection)
+        detail = f"mqtt {packet.version}{through}"
+        self.orders.note(Kind.CONNECTED, client=client, peer=via, count=len(session.queue), detail=detail)
+        connack = connack_to(packet, client, present, self.limits, self.durability, words)
         self.orders.transmit(session.connection, connack)
         self.deliveries.resume(session)
         self.recalls.resume(session)
-
-    def _client_id(self, fact: MqttConnected) -> ClientId:
-        packet = fact.packet
-        if packet.client_id:
-            return packet.client_id
-        if packet.version != V5 and not packet.clean_start:
-            # [MQTT-3.1.3-8] of 3.1.1
-            raise Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, "a client without an id must ask for a clean session")
-        return fact.fresh_id
-
-    def _check(self, fact: MqttConnected, client: ClientId) -> None:
-        packet = fact.packet
-        if packet.properties.authentication_method is not None:
-            raise Refusal(Reason.BAD_AUTHENTICATION_METHOD, "no enhanced authentication here: use a password")
-        if len(client.encode()) > CLIENT_ID_BYTES:
-            problem = f"a client id has at most {CLIENT_ID_BYTES} bytes here"
-            raise Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, problem)
-        problem = self.access.client_problem(fact.user, client) or ""
-        if problem:
-            raise Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, problem)
-        if client in self.clients.mailboxes:
-            raise Refusal(Reason.CLIENT_IDENTIFIER_NOT_VALID, "this client id is in use inside the broker")
-        limits = self.limits
-        too_long = packet.keep_alive_s == 0 or packet.keep_alive_s > limits.keep_alive_max_s
-        if packet.version != V5 and too_long and not limits.keep_alive_longer_for_311:
-            problem = f"keep-alive must be 1 to {limits.keep_alive_max_s} s"
-            raise Refusal(Reason.NOT_AUTHORIZED, problem)  # bad input 6
-        if packet.will is not None:
-            reason, problem = self.publishing.will_problem(fact.user, client, packet.will)
-            if reason is not Reason.SUCCESS:
-                raise Refusal(reason, f"will: {problem}")
-
-    def _check_room(self, user: str) -> None:
-        """Bad input 11."""
-        limits = self.limits
-        if len(self.by_client) >= limits.sessions or self.per_user.get(user, 0) >= limits.sessions_per_user:
-            raise Refusal(Reason.QUOTA_EXCEEDED, "too many sessions")
+        self.mobility.going_on.recall(session, old)
 
     def _attach(self, session: Session, fact: MqttConnected) -> None:
         """What belongs to a connection."""
         packet, limits = fact.packet, self.limits
         properties = packet.properties
-        wanted_s, keep_alive_s = terms_of(packet, limits)
+        wanted_s, session.keep_alive_s = terms_of(packet, limits)
         if session.durable and not wanted_s:  # it ends with this connection, or with this process
-            self._erase_queue(session, but_shares=True)
-            self._erase(session)
+            self.deliveries.keep_shared_only(session)
+            self.restoring.erase(session)
         session.version = packet.version
         session.expiry_s = wanted_s
-        session.keep_alive_s = keep_alive_s
+        session.hand_over, session.owner_away = hand_over_of(packet), owner_away_of(packet)
         session.connection = fact.connection
         session.away_since = 0
         session.ends_at = None
@@ -289,27 +320,19 @@ class Sessions:
         session.quota = min(properties.receive_maximum or PACKET_IDS, limits.inflight)
         session.packet_max = properties.maximum_packet_size or 0
         session.explains = properties.request_problem_information != 0 and packet.version == V5
+        session.inherited = dict(session.incoming)
         session.aliases.clear()
         session.leased = 0
         session.choked = False
         self.by_connection[fact.connection] = session
+        if fact.connection > 0:
+            self.orders.effects.append(Attach(fact.connection))
         if session.durable or session.will is not None:
             self._store(session)
 
-    def _check_connack(self, packet: Connect, client: ClientId) -> None:
-        """[MQTT-3.1.2-24] A client that takes no packet as large as its CONNACK cannot be served: it is refused before
-        a session is made or taken over. What the CONNACK may leave out does not count [MQTT-3.2.2-20]."""
-        most = packet.properties.maximum_packet_size
-        if most is None:
-            return
-        whole = connack_to(packet, client, False, self.limits, self.durability)
-        brief = msgspec.structs.replace(whole, properties=msgspec.structs.replace(whole.properties, user=()))
-        if self.deliveries.measure(brief, packet.version) > most:
-            raise Refusal(Reason.PACKET_TOO_LARGE, "the client takes no packet as large as its CONNACK")
-
-    def _take_over(self, session: Session) -> None:
+    def take_over(self, session: Session) -> None:
         """[MQTT-3.1.4-3] The newer connection wins."""
-        self._fail(session, Reason.SESSION_TAKEN_OVER, "another connection uses this client id")
+        self.fail(session, Reason.SESSION_TAKEN_OVER, "another connection uses this client id")
 
     # -- the end of a connection -------------------------------------------------------------------------------------
 
@@ -321,21 +344,22 @@ class Sessions:
             session.expiry_s = min(expiry_s, self.limits.session_expiry_max_s)
         self.orders.close(session.connection, "")
         keep_will = packet.reason != Reason.SUCCESS  # [MQTT-3.14.4-3]
-        self._away(session, "the client said goodbye", keep_will=keep_will, ends=expiry_s == 0)
+        self.away(session, "the client said goodbye", keep_will=keep_will, ends=expiry_s == 0)
+        self.mobility.wishes.announced(session, packet.properties.user)
 
     def _auth(self, session: Session, packet: Auth) -> None:
         raise PacketError(Reason.PROTOCOL_ERROR, "AUTH without an authentication method")
 
-    def _fail(self, session: Session, reason: Reason, problem: str) -> None:
+    def fail(self, session: Session, reason: Reason, problem: str) -> None:
         """End a connection that cannot go on, and say why."""
         if session.version == V5:
             properties = Properties(reason_string=problem[:512])
             self.orders.transmit(session.connection, Disconnect(reason, properties))
         why = f"{reason.name.lower()}: {problem}"
         self.orders.close(session.connection, why)
-        self._away(session, why, keep_will=True)
+        self.away(session, why, keep_will=True)
 
-    def _away(self, session: Session, why: str, *, keep_will: bool, ends: bool = False) -> None:
+    def away(self, session: Session, why: str, *, keep_will: bool, ends: bool = False) -> None:
         """The connection is over; the session may not be."""
         now = self.orders.now
         del self.by_connection[session.connection]
@@ -352,7 +376,9 @@ class Sessions:
         self.recalls.away(session)
         self.subscribing.keep_retained(session)
         self._store(session)
-        self._wait(session, now)
+        self.mobility.away(session)
+        if not session.suspended:
+            self._wait(session, now)
 
     def _wait(self, session: Session, since: Instant) -> None:
         """Set the alarms of a session that is away."""
@@ -390,13 +416,25 @@ class Sessions:
         """The session is over [MQTT-3.1.2-23]; a will that still waits does not wait longer [MQTT-3.1.3-9]."""
         if session.will is not None:
             self.publishing.publish_will(session, session.will)
-        self.recalls.end(session)
         unfinished = self.deliveries.unfinished(session)
+        self._remove(session)
+        if why:
+            self.orders.note(Kind.DISCONNECTED, client=session.client, detail=f"{SESSION_ENDED}{why}")
+        for event, share in unfinished:
+            hand_on(self.publishing.events, event, [(share.group, str(share.filter))])
+
+    def _remove(self, session: Session) -> None:
+        """Leave nothing of a session here."""
+        self.mobility.ended(session)
+        self.recalls.end(session)
         for subscription in list(session.subscriptions.values()):
             self.subscribing.leave(session, subscription)
-        self._erase_queue(session)
+        queue, session.queue = session.queue, OrderedDict()
+        if not session.durable:
+            queue = OrderedDict((number, parcel) for number, parcel in queue.items() if session.stores(parcel))
+        self.erasing.erase(session.client, queue)
         if session.stored:
-            self._erase(session)
+            self.restoring.erase(session)
         session.will = None
         del self.by_client[session.client]
         del self.clients.receivers[session.client]
@@ -405,85 +443,54 @@ class Sessions:
             self.per_user[session.user] = left
         else:
             del self.per_user[session.user]
-        if why:
-            self.orders.note(Kind.DISCONNECTED, client=session.client, detail=f"{SESSION_ENDED}{why}")
-        for event, share in unfinished:
+
+    # -- sessions that move ------------------------------------------------------------------------------------------
+
+    def resume(self, session: Session) -> None:
+        """No other broker takes the session after all: what was due meanwhile is due now."""
+        session.suspended = False
+        if self.by_client.get(session.client) is session and not session.connection:
+            self._wait(session, session.away_since)
+
+    def depart(self, session: Session, upto: int) -> None:
+        """Another broker has the session, and its deliveries up to a number. Later ones of groups are for any of their
+        members; all others the new broker has got by itself."""
+        late = self.deliveries.shared_after(session, upto)
+        self._remove(session)
+        for event, share in late:
             hand_on(self.publishing.events, event, [(share.group, str(share.filter))])
+
+    def adopt(
+        self,
+        session: Session,
+        row: SessionRow,
+        tables: Mapping[str, Mapping[int | str, object]],
+        shared: Sequence[Subscription],
+    ) -> None:
+        """A session has come from another broker, with its rows; what it is subscribed to it is already, but for
+        groups."""
+        self._enter(session)
+        self.restoring.restore(session, row, tables)
+        self._store(session)
+        for subscription in shared:
+            if self.shares.problem((subscription.group, subscription.filter)) is None:
+                self.subscribing.enter(session, subscription)
+        if not self.access.open_to_all:
+            self.subscribing.recheck(session)
 
     # -- keeping -----------------------------------------------------------------------------------------------------
 
     def _enter(self, session: Session) -> None:
+        self.mobility.shadows.drop(session.client)
         self.by_client[session.client] = session
         self.per_user[session.user] = self.per_user.get(session.user, 0) + 1
         take, held = self.deliveries.take, self.recalls.holding.take
         self.clients.receivers[session.client] = lambda event, hops: (
             take(session, event, hops) if session.past is None else held(session, event, hops)
         )
+        if session.cut:
+            self.clients.receivers[session.client] = lambda event, hops: self.restoring.take(session, event, hops)
 
     def _store(self, session: Session) -> None:
         session.stored = True
         self.orders.writes.append(Put("session", "", session.client, session.row()))
-
-    def _erase(self, session: Session) -> None:
-        """Leave nothing of it on disk."""
-        writes, client = self.orders.writes, session.client
-        session.stored = False
-        writes.append(Drop("session", "", client))
-        if session.durable:
-            writes += [Drop("subscriptions", client, text) for text in session.subscriptions]
-            writes += [Drop("incoming", client, id) for id in session.incoming]
-            self.recalls.erase(session)
-
-    def _erase_queue(self, session: Session, *, but_shares: bool = False) -> None:
-        """Leave no deliveries on disk, or only those that other members of a group are owed if the broker dies."""
-        for number, parcel in session.queue.items():
-            keeps = but_shares and parcel is not None and parcel.share is not None and parcel.share.stored
-            if session.stores(parcel) and not keeps:
-                self.orders.writes.append(Drop("queue", session.client, number))
-
-    # -- shared subscriptions ----------------------------------------------------------------------------------------
-
-    def _deliver_shared(self, event: Event, hops: int) -> None:
-        """To one member of each group: whoever is connected and can take more, in turn; else whoever is connected; else
-        whoever comes back. A group without members here has them elsewhere, if anywhere."""
-        gone: list[GroupName] = []
-        for name, key, group in self.shares.mine(event.shares):
-            if key is None or group is None:
-                gone.append(name)
-                continue
-            members = [self.by_client[client] for client in group.rotate()]
-            may = self.access.may_receive
-            allowed = [member for member in members if may(member.user, member.client, event.topic)]
-            if not allowed:
-                continue
-            session = min(allowed, key=_reluctance)
-            outlives = any(member.durable for member in members) or self.shares.elsewhere(key)
-            for subscription in session.subscriptions.values():
-                if (subscription.group, subscription.filter) == key:
-                    self.deliveries.give_shared(session, event, subscription, hops, outlives=outlives)
-                    break
-        if gone and event.reliable:
-            hand_on(self.publishing.events, event, gone)
-
-    def _hand_on_orphans(self, queues: Mapping[str, Mapping[int | str, object]]) -> None:
-        """Deliveries to members of groups whose sessions died with this broker's last life go to other members."""
-        for client, queue in queues.items():
-            if client in self.by_client:
-                continue
-            for number in sorted(queue, key=int):
-                parcel = queue[number]
-                self.orders.writes.append(Drop("queue", client, number))
-                if isinstance(parcel, Parcel) and parcel.share is not None and parcel.share.stored:
-                    name = (parcel.share.group, str(parcel.share.filter))
-                    hand_on(self.publishing.events, parcel.event, [name])
-
-
-def _reluctance(session: Session) -> int:
-    if not session.connection:
-        return 2
-    return 1 if len(session.inflight) + session.leased >= session.quota else 0
-
-
-def _unexpected(packet: Packet) -> str:
-    name = type(packet).__name__.upper()
-    return "a second CONNECT on one connection" if type(packet) is Connect else f"{name} is for servers to send"

@@ -14,9 +14,11 @@ from latecomer.core.session.past import Past
 from latecomer.messages.mqtt import V5, Puback, Pubcomp, Pubrec, Reason, Will
 from latecomer.model.event import Event, Qos, Value
 from latecomer.model.filters import Filter
-from latecomer.model.ids import ClientId, EventId, Instant, Number
+from latecomer.model.ids import BrokerId, ClientId, EventId, Instant, Number
 
 PACKET_IDS = 65_535
+TOPICS_MAX = 4096
+"""Topics of which a session remembers which of its filters match."""
 HISTORY_END = "$history/end"
 """The topic of the message between history and what is live; nobody can publish to it."""
 NOBODY = EventId("-", 0, 0)
@@ -46,7 +48,7 @@ class Subscription(msgspec.Struct, frozen=True, array_like=True):
     """Subscription identifier; 0: none."""
 
 
-class Share(msgspec.Struct, frozen=True, array_like=True):
+class Share(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The group of a shared subscription that a delivery is for."""
 
     group: str
@@ -55,7 +57,7 @@ class Share(msgspec.Struct, frozen=True, array_like=True):
     """Whether it stands on disk although the session may not: if the broker dies, others of the group are owed it."""
 
 
-class Parcel(msgspec.Struct, frozen=True, array_like=True):
+class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An event as it is owed to one client."""
 
     event: Event
@@ -66,6 +68,8 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True):
     """Whether it comes from history: then the client is told when it was published, and which event it is."""
     share: Share | None = None
     """Set if the client gets it as a member of a group: another member gets it if this session ends before."""
+    late: bool = False
+    """Whether it waited in an older session of the client, and comes behind what is newer: the client is told so."""
 
     @property
     def size(self) -> int:
@@ -86,6 +90,20 @@ class SessionRow(msgspec.Struct, frozen=True, array_like=True):
     """Up to this number deliveries had been sent when this was written; None, in rows of earlier versions: unknown."""
     quota: int = PACKET_IDS
     """Deliveries that may be under way at once: of a connected client, so many more may have been sent since."""
+    connected_us: int = 0
+    """When the client connected last."""
+    misses: int = 0
+    """Guesses in a row of where the client goes that were wrong."""
+    came_from: str = ""
+    """The broker where the client was before."""
+    hand_over: str = ""
+    """The algorithm by which the client wants its session to move; empty: the broker's."""
+    places: tuple[str, ...] = ()
+    """The brokers where the client was, the last one at the end."""
+    owner_away: str = ""
+    """What the client wants if its session is at a broker that is away; empty: what the broker says."""
+    memory: str = ""
+    """Whether it is remembered which events the session was given (`given`): whole, part, or empty: not at all."""
 
 
 class Stage(Enum):
@@ -136,6 +154,17 @@ def packet_id(number: int) -> int:
 
 
 @dataclass(slots=True)
+class Given:
+    """Which events a session was given since it began."""
+
+    whole: bool
+    """False: there were more."""
+    ids: dict[EventId, int] = field(default_factory=dict)
+    """With their numbers on disk."""
+    number: int = 0
+
+
+@dataclass(slots=True)
 class Session:
     """One client's session. What belongs to the connection is set anew by every CONNECT."""
 
@@ -145,12 +174,36 @@ class Session:
     expiry_s: int = 0
     connection: int = 0
     """The one the client is connected by; 0 while it is away."""
+    connected_at: Instant = 0
+    """When it connected last."""
     keep_alive_s: int = 0
     """The client promised to be heard from this often; 0: it did not."""
     away_since: Instant = 0
     ends_at: Instant | None = None
     will: Will | None = None
     will_due: Instant | None = None
+    suspended: bool = False
+    """Another broker is about to take the session: neither its will nor its end may come meanwhile."""
+    misses: int = 0
+    """Guesses in a row of where the client goes that were wrong."""
+    guessed: bool = False
+    """The session is here because of a guess, and its client has not come yet."""
+    came_from: BrokerId = ""
+    """The broker where the client was before."""
+    hand_over: str = ""
+    """The algorithm by which the client wants its session to move; empty: the broker's."""
+    places: tuple[BrokerId, ...] = ()
+    """The brokers where the client was, the last one at the end (`mobility/habits`)."""
+    owner_away: str = ""
+    """What the client wants if its session is at a broker that is away; empty: what the broker says."""
+    given: Given | None = None
+    """While another broker may have an older session of the client, which of its events this one had (`given`)."""
+    late: dict[BrokerId, tuple[str, int]] = field(default_factory=dict)
+    """By broker that has leftovers of an older session: under which mark, and up to which row they were taken."""
+    told: bool = False
+    """Other brokers remember that the session is here."""
+    cut: dict[BrokerId, tuple[int, int]] = field(default_factory=dict)
+    """Of a session that came from another broker, per origin: events up to here, as epoch and number, it had there."""
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     number: int = 0
     """Of the newest delivery of QoS 1 or 2."""
@@ -183,6 +236,8 @@ class Session:
     """Whether the client wants to read reasons [MQTT-3.1.2-29]."""
     incoming: dict[int, None] = field(default_factory=dict)
     """Packet ids of QoS 2 publications that were taken and not released."""
+    inherited: dict[int, None] = field(default_factory=dict)
+    """Those of them that this connection has not named: they do not count against it [MQTT-3.3.4-7]."""
     aliases: dict[int, str] = field(default_factory=dict)
     grades: dict[str, Grade | None] = field(default_factory=dict)
     """By topic, where no content decides; void when a subscription changes."""
@@ -197,6 +252,8 @@ class Session:
     wishes: dict[Filter, dict[str, Subscription]] = field(default_factory=dict)
     """Subscriptions that are not shared, by what they ask for, and an index of that."""
     index: FilterIndex = field(default_factory=FilterIndex)
+    topics: dict[str, list[Filter]] = field(default_factory=dict)
+    """What the index says of a topic; void when a subscription changes."""
     dropped: int = 0
     past: Past | None = None
     """While history is handed over, and for a while after it (`recall`)."""
@@ -211,7 +268,22 @@ class Session:
         return self.durable or (parcel is not None and parcel.share is not None and parcel.share.stored)
 
     def row(self) -> SessionRow:
-        return SessionRow(self.user, self.version, self.expiry_s, self.away_since, self.will, self.sent, self.quota)
+        return SessionRow(
+            self.user,
+            self.version,
+            self.expiry_s,
+            self.away_since,
+            self.will,
+            self.sent,
+            self.quota,
+            self.connected_at,
+            self.misses,
+            self.came_from,
+            self.hand_over,
+            self.places,
+            self.owner_away,
+            "" if self.given is None else "whole" if self.given.whole else "part",
+        )
 
     def enter(self, subscription: Subscription) -> None:
         """Add a subscription, or put it in the place of one of the same text."""
@@ -249,11 +321,17 @@ class Session:
     def _options_changed(self) -> None:
         """What was made of the subscriptions is void."""
         self.grades.clear()
+        self.topics.clear()
         if self.past is not None:
             self.past.grades.clear()
 
     def matching(self, topic: str, attributes: Mapping[str, Value]) -> Iterator[Subscription]:
         """The subscriptions that ask for an event, but for shared ones."""
-        for filter in self.index.match(topic):
+        filters = self.topics.get(topic)
+        if filters is None:
+            if len(self.topics) >= TOPICS_MAX:
+                self.topics.clear()
+            filters = self.topics[topic] = self.index.match(topic)
+        for filter in filters:
             if filter.where is None or filter.where.matches(attributes):
                 yield from self.wishes[filter].values()

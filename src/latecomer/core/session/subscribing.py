@@ -11,7 +11,7 @@ messages.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -81,6 +81,8 @@ class Subscribing:
     lagging: dict[ClientId, Session] = field(default_factory=dict)
     """Those who have not got all that was retained for them."""
     due: Instant | None = None
+    changed: Callable[[Session], None] = field(init=False)
+    """Told which session has other subscriptions than before."""
 
     # -- packets -----------------------------------------------------------------------------------------------------
 
@@ -92,7 +94,7 @@ class Subscribing:
         refused_as: dict[Reason, list[str]] = {}
         for request in packet.requests[: self.limits.subscriptions_per_client]:
             try:
-                subscription, options = self._read(session, request, packet.properties)
+                subscription, options = self.read(session, request, packet.properties)
                 self._permit(session, subscription, options)
                 self._permit_recall(session, subscription, options, asked)
             except Refusal as refusal:
@@ -189,7 +191,8 @@ class Subscribing:
 
     # -- what a client may ask for -------------------------------------------------------------------------------------
 
-    def _read(self, session: Session, request: Request, properties: Properties) -> tuple[Subscription, Options | None]:
+    def read(self, session: Session, request: Request, properties: Properties) -> tuple[Subscription, Options | None]:
+        """What one topic filter of a SUBSCRIBE asks for."""
         text, group = request.filter, ""
         options = _options(properties) if session.version == V5 else None
         if _begins(text, SHARE):
@@ -306,6 +309,7 @@ class Subscribing:
             before = None
         session.enter(subscription)
         self.figures.entered(session, subscription)
+        self.changed(session)
         if session.durable and stored:
             self.orders.writes.append(Put("subscriptions", session.client, subscription.text, subscription))
         if before is not None:
@@ -334,6 +338,7 @@ class Subscribing:
         """Remove a subscription."""
         session.leave(subscription)
         self.figures.left(session, subscription)
+        self.changed(session)
         self.recalls.left(session, subscription)
         if session.durable:
             self.orders.writes.append(Drop("subscriptions", session.client, subscription.text))

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from latecomer.core.session.limits import NEVER_S, SessionLimits
-from latecomer.messages.mqtt import V5, Connack, Connect, Properties, Reason
+from latecomer.messages.mqtt import V5, Connack, Connect, Packet, Properties, Reason
 from latecomer.model.ids import ClientId
+
+HAND_OVER = "hand-over"
+"""The user property of a CONNECT that names an algorithm."""
+OWNER_AWAY = "owner-away"
+"""The user property of a CONNECT that says what is to be done if the session's broker is away; of a CONNACK, which
+broker is."""
 
 
 def terms_of(packet: Connect, limits: SessionLimits) -> tuple[int, int]:
@@ -18,8 +24,15 @@ def terms_of(packet: Connect, limits: SessionLimits) -> tuple[int, int]:
     return min(wanted_s, limits.session_expiry_max_s), keep_alive_s
 
 
-def connack_to(packet: Connect, client: ClientId, present: bool, limits: SessionLimits, durability: str) -> Connack:
-    """The answer to a CONNECT that is accepted."""
+def connack_to(
+    packet: Connect,
+    client: ClientId,
+    present: bool,
+    limits: SessionLimits,
+    durability: str,
+    words: tuple[tuple[str, str], ...] = (),
+) -> Connack:
+    """The answer to a CONNECT that is accepted; `words` are more user properties."""
     if packet.version != V5:
         return Connack(present)
     expiry_s, keep_alive_s = terms_of(packet, limits)
@@ -31,6 +44,23 @@ def connack_to(packet: Connect, client: ClientId, present: bool, limits: Session
         receive_maximum=limits.receive_maximum,
         topic_alias_maximum=limits.topic_alias_maximum,
         maximum_packet_size=limits.packet_bytes,
-        user=(("durability", durability),),
+        user=(("durability", durability), *words),
     )
     return Connack(present, Reason.SUCCESS, properties)
+
+
+def hand_over_of(packet: Connect) -> str:
+    """The algorithm by which the client wants its session to move; empty: it asked for none."""
+    return next((value for name, value in packet.properties.user if name == HAND_OVER), "")
+
+
+def owner_away_of(packet: Connect) -> str:
+    """What the client wants if its session is at a broker that is away; empty: what the broker says."""
+    said = next((value for name, value in packet.properties.user if name == OWNER_AWAY), "")
+    return said if said in ("hold", "go-on") else ""
+
+
+def unexpected(packet: Packet) -> str:
+    """What is wrong with a packet that clients do not send."""
+    name = type(packet).__name__.upper()
+    return "a second CONNECT on one connection" if type(packet) is Connect else f"{name} is for servers to send"

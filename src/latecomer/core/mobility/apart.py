@@ -1,0 +1,96 @@
+"""Who may still owe something to whom.
+
+An origin keeps events for brokers that are away, and sends them to these alone when they are back. So if this broker
+was with an origin while another broker was not, the origin may have events for that other broker which this one has
+had. If the origin is away then, a session must not come here from the other broker: the event would reach a broker that
+has the session no more. It waits until the origin is back, or forgotten. The same holds if this broker held events for
+a session that it did not get in the end: an origin that died meanwhile may have sent them here and not yet there.
+
+Pairs are noted in every tree that lacks somebody. They are forgotten when this broker has settled in a tree that has
+both, and a fence has passed behind that: then what the origin owed has arrived. After a restart nothing is known of the
+time before, so everybody may owe everybody something until that has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from latecomer.core.fences import Fences
+from latecomer.core.interest import Interest
+from latecomer.core.membership import Membership
+from latecomer.core.settling import Settling
+from latecomer.model.ids import BrokerId
+
+
+@dataclass(slots=True)
+class Apart:
+    """Brokers that were with this one while others were not."""
+
+    broker: BrokerId
+    interest: Interest
+    membership: Membership
+    settling: Settling
+    fences: Fences
+    met: dict[BrokerId, dict[BrokerId, None]] = field(default_factory=dict)
+    """By broker that was missing, who was there."""
+    unknown: dict[BrokerId, None] = field(default_factory=dict)
+    """Brokers that this one knew before it restarted and has not been with since for long enough."""
+    wave: int = 0
+    """The fence behind which what was owed has arrived; 0: not asked for."""
+
+    def recover(self, members: Iterable[BrokerId]) -> None:
+        self.unknown = dict.fromkeys(member for member in members if member != self.broker)
+
+    def tree_ready(self) -> None:
+        self.wave = 0
+        tree = self.interest.tree
+        assert tree is not None
+        there = [broker for broker in tree.parent if broker != self.broker]
+        for missing in self.membership.link_states.absent_since:
+            if there:
+                self.met.setdefault(missing, {}).update(dict.fromkeys(there))
+
+    def had(self, owner: BrokerId, origins: Iterable[BrokerId]) -> None:
+        """This broker has had events of these origins for a session that another broker has, and let go of them."""
+        others = dict.fromkeys(origin for origin in origins if origin not in (owner, self.broker))
+        if others:
+            self.met.setdefault(owner, {}).update(others)
+            if self.interest.ready and self.settling.settled:
+                self.wave = self.fences.ask()
+
+    def settled(self) -> None:
+        """Everything that was owed to this broker has arrived; a fence finds out when the others have theirs."""
+        tree = self.interest.tree
+        assert tree is not None
+        if self.unknown or any(missing in tree.parent for missing in self.met):
+            self.wave = self.fences.ask()
+            if self.fences.done >= self.wave:
+                self.passed(self.wave)
+
+    def passed(self, wave: int) -> None:
+        if not self.wave or wave < self.wave or not self.settling.settled:
+            return
+        self.wave = 0
+        tree = self.interest.tree
+        assert tree is not None
+        for missing in [missing for missing in self.met if missing in tree.parent]:
+            left = {broker: None for broker in self.met[missing] if broker not in tree.parent}
+            if left:
+                self.met[missing] = left
+            else:
+                del self.met[missing]
+        self.unknown = {broker: None for broker in self.unknown if broker not in tree.parent}
+
+    def forget(self, brokers: Iterable[BrokerId]) -> None:
+        for gone in brokers:
+            self.met.pop(gone, None)
+            self.unknown.pop(gone, None)
+            for there in self.met.values():
+                there.pop(gone, None)
+
+    def may_owe(self, owner: BrokerId) -> BrokerId | None:
+        """An origin that is away and may have something for a broker alone that this one has had."""
+        absent = self.membership.link_states.absent_since
+        suspects = (*self.met.get(owner, ()), *self.unknown)
+        return next((origin for origin in suspects if origin in absent and origin != owner), None)

@@ -1,0 +1,177 @@
+"""Who has a session, read from the disks after every write: one broker at most, and somebody as long as it lives.
+
+A row of the table `session` is *owned* unless the broker has marked it: `arriving` (the client is coming here, the
+session still belongs to another broker) or `promised` (the session goes to another broker as soon as that one has taken
+it). Only sessions that outlive their connections count. A client that wants a new session gets it at once; what another
+broker still has of the last one is *left over*, may not be served any more, and must be gone when all is quiet. The
+same holds if a broker was away when the session began: the one that began it is *unsure* of it, and says so on its
+disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from latecomer.core.effects import Drop, Put, Write
+from latecomer.core.session.state import SessionRow
+from latecomer.model.ids import BrokerId, ClientId
+from latecomer.sim.disk import Disk
+from latecomer.sim.store import SimStore
+from latecomer.sim.wander_late import LateLedger
+from latecomer.sim.wander_pipes import WanderPipe, WanderPipes
+from latecomer.sim.wander_stays import WanderStays
+from latecomer.sim.world import World
+
+SESSION, ARRIVING, PROMISED, UNSURE, TAKEN = "session", "arriving", "promised", "unsure", "taken"
+EVERYBODY = "*"
+"""In the table `unsure`: any broker may have an older session."""
+THERE = "."
+"""In the table `unsure`: any broker that was there, and has not been heard yet."""
+TABLES = (SESSION, ARRIVING, PROMISED)
+
+
+@dataclass(slots=True)
+class WatchedDisk(Disk):
+    """A disk that says what was written."""
+
+    written: Callable[[Sequence[Write]], None] = lambda writes: None
+
+    def apply(self, writes: Sequence[Write]) -> None:
+        Disk.apply(self, writes)
+        self.written(writes)
+
+
+@dataclass(slots=True)
+class Owners:
+    """The sessions on all disks."""
+
+    world: World
+    violate: Callable[[str, str], None]
+    pipes: WanderPipes
+    stays: WanderStays
+    late: LateLedger
+    left_over: dict[tuple[ClientId, BrokerId], None] = field(default_factory=dict)
+
+    def watch(self) -> None:
+        """From now on, look at every write."""
+        for id, node in self.world.nodes.items():
+            store: SimStore = node.disk.store
+            node.disk = WatchedDisk(node.disk.tables, store, self._watcher(id))
+
+    def _watcher(self, broker: BrokerId) -> Callable[[Sequence[Write]], None]:
+        return lambda writes: self._written(broker, writes)
+
+    def _rows(self, broker: BrokerId, table: str) -> dict[int | str, object]:
+        return self.world.nodes[broker].disk.tables.get(table, {}).get("", {})
+
+    def standing(self, client: ClientId) -> tuple[list[BrokerId], list[BrokerId]]:
+        """The brokers that own a session, and those that have promised it."""
+        owned: list[BrokerId] = []
+        promised: list[BrokerId] = []
+        for broker in self.world.nodes:
+            row = self._rows(broker, SESSION).get(client)
+            if row is None or client in self._rows(broker, ARRIVING):
+                continue
+            assert isinstance(row, SessionRow)
+            if row.expiry_s:
+                (promised if client in self._rows(broker, PROMISED) else owned).append(broker)
+        return owned, promised
+
+    def _written(self, broker: BrokerId, writes: Sequence[Write]) -> None:
+        self.late.written(broker, writes)
+        touched: dict[ClientId, None] = {}
+        for write in writes:
+            if isinstance(write, (Put, Drop)) and write.table in TABLES:
+                touched[str(write.key)] = None
+            if isinstance(write, Put) and write.table == TAKEN:
+                self._takes(broker, write.value)
+        for client in touched:
+            self._check(client, broker)
+
+    def _takes(self, broker: BrokerId, taken: object) -> None:
+        """A broker has taken a session from another one: if it was left over there, it is here."""
+        assert isinstance(taken, tuple)
+        owner, client = taken
+        if (client, owner) in self.left_over:
+            self.left_over[client, broker] = None
+
+    def _check(self, client: ClientId, broker: BrokerId) -> None:
+        owned, promised = self.standing(client)
+        if broker in owned:
+            self._find_left_over(client, broker, [*owned, *promised])
+        elif broker not in promised:
+            self.left_over.pop((client, broker), None)
+        right = self._right(client, owned)
+        if len(right) > 1 and client not in self.stays.split:
+            self.violate("owner", f"{' and '.join(right)} own the session of {client}")
+        if not owned and not promised:
+            self.world.at(self.world.now, self._check_end, client)  # once everything is noted that was written
+
+    def _right(self, client: ClientId, owned: list[BrokerId]) -> list[BrokerId]:
+        """Without what is left over, and without those of which another is unsure."""
+        right = [id for id in owned if (client, id) not in self.left_over]
+        for id in list(right):
+            if any(other != id and self.unsure_of(client, other, id) for other in right):
+                self.stays.part(client)
+                right.remove(id)
+        return right
+
+    def _find_left_over(self, client: ClientId, broker: BrokerId, having: list[BrokerId]) -> None:
+        """If a session was begun by a client that wanted a new one, or by a broker that says it is unsure, whatever
+        others have is left over."""
+        pipe = self.pipes.newest_at(client, broker)
+        anew = pipe is not None and pipe.answered_at is None and pipe.connect.clean_start
+        for other in having:
+            if other == broker:
+                continue
+            unsure = self.unsure_of(client, broker, other)
+            if anew or unsure:
+                self.left_over[client, other] = None
+            away = unsure and not (anew and self._awaits(client, broker))
+            if away or (anew and not self._reaches(broker, other)):
+                self.stays.part(client)
+
+    def unsure_of(self, client: ClientId, broker: BrokerId, other: BrokerId) -> bool:
+        """Whether a broker says that another may have an older session."""
+        names = self._rows(broker, UNSURE).get(client, ())
+        assert isinstance(names, tuple)
+        return other in names or EVERYBODY in names or THERE in names
+
+    def _awaits(self, client: ClientId, broker: BrokerId) -> bool:
+        """Whether a broker says that it waits for the answers of all who are there."""
+        names = self._rows(broker, UNSURE).get(client, ())
+        assert isinstance(names, tuple)
+        return THERE in names
+
+    def _reaches(self, broker: BrokerId, other: BrokerId) -> bool:
+        core, far = self.world.nodes[broker].core, self.world.nodes[other].core
+        if core is None or far is None or core.interest.tree is None:
+            return False
+        return core.interest.ready and other in core.interest.tree.parent
+
+    def _check_end(self, client: ClientId) -> None:
+        owned, promised = self.standing(client)
+        if not owned and not promised and not self.stays.may_be_over(client):
+            self.violate("owner", f"no broker has the session of {client}, which is not over")
+
+    def began(self, pipe: WanderPipe, present: bool) -> None:
+        """A broker welcomes a client: not with what is left over."""
+        if present and (pipe.client, pipe.host) in self.left_over:
+            if any(self.unsure_of(pipe.client, other, pipe.host) for other in self.world.nodes):
+                self.stays.part(pipe.client)  # the new session's broker waits for an answer
+            if pipe.client not in self.stays.split:
+                self.violate("left over", f"{pipe.host} gave {pipe.client} a session that ended elsewhere")
+        self.left_over.pop((pipe.client, pipe.host), None)
+
+    def check_quiet(self) -> None:
+        """Nothing is under way, and nothing is left over."""
+        for broker in self.world.nodes:
+            for table in (ARRIVING, PROMISED):
+                if rows := sorted(map(str, self._rows(broker, table))):
+                    self.violate("remains", f"{broker} has {', '.join(rows)} in {table!r}")
+        for client in self.stays.by_client:
+            owned, _ = self.standing(client)
+            if len(owned) > 1:
+                self.violate("owner", f"{' and '.join(owned)} own the session of {client}, and all is quiet")
+        self.left_over.clear()

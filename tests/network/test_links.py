@@ -412,7 +412,7 @@ def test_a_large_event_on_a_slow_wire_is_a_sign_of_life(tmp_path: Path) -> None:
     """It takes longer than three heartbeats, and the other end is not silent all the while."""
 
     async def story() -> None:
-        # Silence is noticed after 0.9 s. A chunk takes 0.15 s: a busy machine may be six times slower. All take over 2 s.
+        # Silence is noticed after 0.9 s. A chunk takes 0.15 s, so a busy machine may be six times slower; all take 2 s.
         link = QUICK.replace("heartbeat_s = 0.1", "heartbeat_s = 0.3")
         b = Seat("b", {"a": None}, link)
         async with wires(b.link_port) as (wire,), running(tmp_path, Seat("a", {"b": wire.port}, link), b) as nodes:

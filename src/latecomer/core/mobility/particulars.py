@@ -31,6 +31,8 @@ class Particulars(msgspec.Struct, frozen=True, array_like=True):
     """None: unchanged, or too large."""
     whole: bool = True
     """False: the subscriptions are too large to be told."""
+    promised: bool = False
+    """The session was promised to another broker, which may have it by now, or may have passed it on."""
 
 
 class ParticularsRow(msgspec.Struct, frozen=True, array_like=True):
@@ -66,12 +68,12 @@ _encode = msgspec.msgpack.encode
 _decoder = msgspec.msgpack.Decoder(Particulars)
 
 
-def particulars_of(session: Session, now: Instant, *, full: bool) -> tuple[bytes, bool]:
+def particulars_of(session: Session, now: Instant, *, full: bool, promised: bool) -> tuple[bytes, bool]:
     """What is told of a session, and whether all of it is; without `full` its subscriptions have not changed."""
     away = not session.connection
     left_us = max(0, now - session.away_since) if away else 0
     told = tuple(session.subscriptions.values()) if full else None
-    found = Particulars(session.user, session.expiry_s, now, away, left_us, told)
+    found = Particulars(session.user, session.expiry_s, now, away, left_us, told, promised=promised)
     encoded = _encode(found)
     if len(encoded) <= ENTRY_BYTES_MAX:
         return encoded, True

@@ -41,6 +41,10 @@ FOUND = {
         "history",
         (973126684734,),
     ),
+    "a broker that was down while a session it had promised moved on told the directory that it still had it": (
+        "wander",
+        (3935503355,),
+    ),
 }
 
 

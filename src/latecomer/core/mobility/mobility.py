@@ -96,6 +96,7 @@ class Mobility:
         arrivals.had = self.shadows.had = self.apart.had
         arrivals.certain = self.certain
         self.directory.leaves = departures.granted.__contains__
+        self.directory.promised = departures.promises.__contains__
         self.shadows.is_known = lambda client: client in self.sessions.by_client or client in arrivals.by_client
         departures.remove = self.gone
         doubts, leftovers = self.doubts, self.leftovers

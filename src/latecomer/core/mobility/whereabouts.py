@@ -79,10 +79,14 @@ class Directory:
     flood_us: int
     owned: Callable[[], Iterable[ClientId]]
     """The clients whose durable sessions this broker has."""
-    describe: Callable[[ClientId, bool], tuple[bytes, bool]]
-    """The particulars of a session here, with its subscriptions or without; and whether that is all there is."""
+    describe: Callable[[ClientId, bool, bool], tuple[bytes, bool]]
+    """The particulars of a session here, with its subscriptions or without, promised or not; and whether that is all
+    there is."""
     leaves: Callable[[ClientId], bool] = field(init=False)
-    """Whether a session was promised to another broker, which tells of it: what this one says could come later."""
+    """Whether a session was promised to another broker in this tree, and that broker tells of it: what this one says
+    could come later."""
+    promised: Callable[[ClientId], bool] = field(init=False)
+    """Whether a session was promised to another broker, in this tree or before."""
     disk: int = 0
     """Tells this broker's disk from one that it has lost."""
     owners: dict[ClientId, BrokerId] = field(default_factory=dict)
@@ -168,7 +172,7 @@ class Directory:
                 break
             batch[client] = change
             if change is not Change.GONE:
-                encoded, whole = self.describe(client, change is Change.ALL)
+                encoded, whole = self.describe(client, change is Change.ALL, self.promised(client))
                 particulars.append((client, encoded))
                 self.untold += not whole
                 size += len(encoded)
@@ -199,14 +203,19 @@ class Directory:
         owner = frame.from_broker
         if frame.whole:
             self._begins_anew(owner, frame.disk)
+        described = [(client, decode_particulars(encoded)) for client, encoded in frame.particulars]
+        promised = {client for client, told in described if told is not None and told.promised}
         for client, here in frame.entries:
+            known = self.owners.get(client)
             if here:
-                if client in self.owners or len(self.owners) < ENTRIES_MAX:
+                # A broker that promised a session may have been down while the session moved on, perhaps twice. The
+                # broker that is known to have it told so later.
+                passed_on = client in promised and known not in (None, owner)
+                if not passed_on and (known is not None or len(self.owners) < ENTRIES_MAX):
                     self._put(client, owner)
-            elif self.owners.get(client) == owner:
+            elif known == owner:
                 self.drop(client)
-        for client, encoded in frame.particulars:
-            told = decode_particulars(encoded)
+        for client, told in described:
             before = self.particulars.get(client)
             room = before is not None or len(self.particulars) < ENTRIES_MAX
             if told is not None and room and self.owners.get(client) == owner:

@@ -101,6 +101,8 @@ def _directory(
         settings.hand_over.copies,
         settings.flood_us,
         lambda: [session.client for session in sessions.by_client.values() if session.durable],
-        lambda client, full: particulars_of(sessions.by_client[client], orders.now, full=full),
+        lambda client, full, promised: particulars_of(
+            sessions.by_client[client], orders.now, full=full, promised=promised
+        ),
         events.epoch,
     )

@@ -17,7 +17,7 @@ from latecomer.runtime.supervisor import Supervisor
 from tests.conftest import EVERYTHING
 from tests.interop.libraries import LIBRARIES, Heard, Library, Listener
 from tests.interop.mqttjs_setup import prepare
-from tests.network.net import network_of, running
+from tests.network.net import QUICK, network_of, running
 from tests.network.peer import FENCE, LIMIT_SECONDS, Peer
 
 COUNT = 20
@@ -30,6 +30,14 @@ OLD = [pytest.param(f"{name}-311", marks=pytest.mark.long) for name in ("mosquit
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
     """b1 – b2 – b3, of which each stays down when it is killed."""
     with running(network_of(line(3)), tmp_path_factory.mktemp("moves"), restart=False) as supervisor:
+        yield supervisor
+
+
+@pytest.fixture(scope="module", params=["logging", "prefetching", "home-broker"])
+def network_with(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
+    """The same with another algorithm than the standard one."""
+    settings = {**QUICK, "hand_over": {"algorithm": request.param}}
+    with running(network_of(line(3), settings), tmp_path_factory.mktemp("moves")) as supervisor:
         yield supervisor
 
 
@@ -93,6 +101,17 @@ def check(listener: Listener, publisher: Peer, topic: str, first: int) -> None:
 
 @pytest.mark.parametrize("library", [*SUBSCRIBERS, *OLD], indirect=True)
 def test_it_moves_and_moves_on(library: Library, network: Supervisor, topic: str) -> None:
+    moves_and_moves_on(library, network, topic)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("library", SUBSCRIBERS, indirect=True)
+def test_it_moves_by_every_algorithm(library: Library, network_with: Supervisor, topic: str) -> None:
+    """The client need not know which one its brokers use."""
+    moves_and_moves_on(library, network_with, topic)
+
+
+def moves_and_moves_on(library: Library, network: Supervisor, topic: str) -> None:
     b1, b2, b3 = network.network.brokers
     traveller = Traveller(library, topic)
     with Peer(b3.port) as far, Peer(b1.port) as near:

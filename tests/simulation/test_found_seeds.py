@@ -41,6 +41,10 @@ FOUND = {
         "history",
         (973126684734,),
     ),
+    "the checker demanded a session whose client's publications still waited in a queue of one event at a time": (
+        "wander",
+        (756685565,),
+    ),
 }
 
 

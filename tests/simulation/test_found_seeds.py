@@ -45,6 +45,10 @@ FOUND = {
         "wander",
         (3935503355,),
     ),
+    "the checker demanded a session whose client's publications still waited in a queue of one event at a time": (
+        "wander",
+        (756685565,),
+    ),
 }
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from latecomer.core.broker import Broker
 from latecomer.core.inputs import MoveWanted
 from latecomer.core.session.limits import NEVER_S
 from latecomer.messages.mqtt import V5, Connack, Connect, Disconnect, Packet, Properties, Publish, Reason
@@ -37,7 +38,7 @@ ENDS_LATER_US = 500_000
 FRESH = 0.06
 """How likely a client wants a new session when it connects."""
 WHOLE_US = 12_000_000
-"""So long after the last fault nobody is refused any more."""
+"""So long after the last fault nobody is refused any more, unless events from before it are under way (`_held_up`)."""
 
 
 @dataclass(slots=True)
@@ -177,7 +178,7 @@ class WanderClients(MqttClients):
         why = f"{Reason(packet.reason).name}: {packet.properties.reason_string}"
         if packet.reason not in REFUSALS:
             self.witness.violate("refused", f"{client.id} was refused by {client.broker}: {why}")
-        elif packet.reason != Reason.SESSION_TAKEN_OVER and self._is_whole():
+        elif packet.reason != Reason.SESSION_TAKEN_OVER and self._is_whole() and not self._held_up(client):
             self.witness.violate("refused", f"{client.id} was refused by {client.broker} in a whole network: {why}")
         self.unavailable += packet.reason != Reason.SESSION_TAKEN_OVER
         client.unanswered = client.doubted  # nothing has changed
@@ -185,6 +186,19 @@ class WanderClients(MqttClients):
     def _is_whole(self) -> bool:
         """Whether there has been no fault for so long that nobody needs to be told to try again later."""
         return self.whole_since is not None and self.world.now > self.whole_since + WHOLE_US
+
+    def _held_up(self, client: MqttClient) -> bool:
+        """Whether the client's session waits for events that were published before the last fault was taken back.
+
+        A hand-over comes behind events: those of the new broker have left, the tree has settled, and what the client
+        published at the old one is done (steps 3, 4 and 6 of the walk). An origin may have a window of one event, and a
+        round trip through the tree for each of a hundred takes longer than any client waits. Only brokers that have not
+        worked off what they had then are an excuse: whatever came later finds no such queue."""
+        assert self.whole_since is not None
+        cores = {id: node.core for id, node in self.world.nodes.items() if node.core is not None}
+        behind = {id: core for id, core in cores.items() if _is_behind(core, self.whole_since)}
+        settled = all(core.events.settling.settled for core in cores.values())
+        return client.broker in behind or any(not settled or _keeps(core, client.id) for core in behind.values())
 
     def _publish(self, client: MqttClient, packet: Publish) -> None:
         """A client that may be given either of two sessions cannot know of which one it has a packet id."""
@@ -303,3 +317,17 @@ class WanderClients(MqttClients):
     def open_elsewhere(self) -> list[WanderPipe]:
         """Connections that clients have turned their backs on and that no broker has ended."""
         return [pipe for c in self.clients.values() for pipe in self.pipes.left_open(c.id, c.pipe)]
+
+
+def _is_behind(core: Broker, since: Instant) -> bool:
+    """Whether an event from before that time waits for its turn, or is on its way, to brokers that are there."""
+    outbox = core.events.outbox
+    first = next(iter(outbox.under_way), outbox.queue[0] if outbox.queue else None)
+    return first is not None and outbox.entries[first].event.published_us < since
+
+
+def _keeps(core: Broker, client: ClientId) -> bool:
+    """Whether a broker may not grant a client's session yet, or has done so just now, and the grant is on its way."""
+    outbox = core.events.outbox
+    unfinished = (seq for seq, entry in outbox.entries.items() if entry.event.publisher == client)
+    return client in core.mobility.departures.promises or any(seq not in outbox.parked for seq in unfinished)

@@ -1,7 +1,7 @@
 """Plays the texts of the folder `moves`: MQTT clients that wander between brokers. Blocks are those of `theatre`.
 
-network 3                         brokers in a line; `ring` and settings of `hand_over` may follow: algorithm=standard
-CLIENT connect BROKER             user properties may follow (previous-broker=b1), `user=NAME`, or `will=TOPIC`, 3 s later
+network 3                         brokers in a line; `ring` or settings may follow: algorithm=home-broker
+CLIENT connect BROKER             user properties may follow (previous-broker=b1), or user=NAME, or will=TOPIC
 CLIENT subscribe FILTER           with QoS 1
 CLIENT publish TOPIC TEXT         with QoS 1; clients acknowledge what they get
 CLIENT goes                       DISCONNECT; user properties may follow (next-broker=b3)
@@ -72,8 +72,8 @@ class MqttTheatre(Town):
             case [client, "publish", topic, text]:
                 self.say(self.current[client], Publish(topic, text.encode(), 1, packet_id=1), wait=0)
             case [client, "goes", *given]:
-                properties = Properties(user=tuple(tuple(word.split("=", 1)) for word in given))  # type: ignore[arg-type]
-                self.say(self.current[client], Disconnect(properties=properties), wait=0)
+                said = tuple(dict(word.split("=", 1) for word in given).items())
+                self.say(self.current[client], Disconnect(properties=Properties(user=said)), wait=0)
                 self.hang_up(self.current[client], wait=0)
             case [client, "vanishes"]:
                 self.hang_up(self.current[client], wait=0)

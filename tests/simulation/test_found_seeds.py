@@ -49,6 +49,10 @@ FOUND = {
         "wander",
         (756685565,),
     ),
+    "the checker did not know that a new session can end before the broker of the old one was heard": (
+        "wander",
+        (3935502803,),
+    ),
 }
 
 

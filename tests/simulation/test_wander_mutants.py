@@ -25,7 +25,7 @@ KNOWN = {
     "held_events_are_dropped": 6,
     "held_events_are_not_compared_with_the_cut": 21,
     "lacking_deliveries_are_outlined_again": 18,
-    "leftovers_are_erased_before_they_are_safe": 26,
+    "leftovers_are_erased_before_they_are_safe": 271,
     "leftovers_are_not_compared_by_id": 26,
     "leftovers_are_not_marked": 20,
     "log_answers_with_another_event": 5,

@@ -32,7 +32,6 @@ from latecomer.sim.wander_clients import WanderClients, Wanderer
 from latecomer.sim.wander_coverage import Coverage, Step
 from latecomer.sim.wander_device import Device
 from latecomer.sim.wander_fuses import OF_ABSENT_OWNERS, Fuses
-from latecomer.sim.wander_owners import UNSURE
 
 OTHERS = ("", "standard", "logging")
 """What clients ask for that do not want their sessions to stay at home."""
@@ -40,8 +39,6 @@ SHARES = 0.3
 """How likely a client joins a shared group."""
 UNLUCKY = 0.6
 """How likely a life has fuses on the frames of absent owners."""
-MEETING_US = 3 * SECOND_US
-"""So long after everything is healed a page of leftovers may be lost."""
 COMPARING_US = 2 * SECOND_US
 """So long after its return an owner may be told that its session is to end."""
 
@@ -71,8 +68,6 @@ class WanderChaos(MqttChaos):
         self._mishaps = Random(f"{seed} leftovers mishap")
         self._unlucky = self._mishaps.random() < UNLUCKY
         """Something goes wrong at the frames of clients that go on while their owners are away."""
-        self._pages = Random(f"{seed} leftovers page")
-        """Drawn apart, so that lives in which no page of leftovers is lost are what they were."""
         self._goes_on_until = 0
         """When a fuse is on what is said about an absent owner: so long nothing is healed."""
         self.tunnels = Random(f"{seed} tunnel")
@@ -168,20 +163,6 @@ class WanderChaos(MqttChaos):
     def _round(self) -> None:
         super()._round()
         self.world.run(max(self.world.now, self._goes_on_until))
-        if self._in_doubt():
-            self._lose_page()
-
-    def _in_doubt(self) -> bool:
-        """Whether a broker has a session on its disk that may have leftovers elsewhere."""
-        return any(node.disk.tables.get(UNSURE, {}).get("") for node in self.world.nodes.values())
-
-    def _lose_page(self) -> None:
-        """Brokers meet again, and say what was left over; a page of that is lost. Most lives come to that only when
-        nothing goes wrong any more."""
-        self._say("every fault is taken back but one: a page of leftovers is lost")
-        self.fuses.arm_page(self._pages)
-        self.world.heal()
-        self.world.run(self.world.now + MEETING_US)
 
     def _stir(self, span: int) -> None:
         random, world = self.random, self.world

@@ -1,8 +1,8 @@
 """Fuses on frames: something goes wrong just before or after the n-th frame of a kind is sent.
 
-Frames are known by the names of their types, pages of leftovers also by a name of their own. Whoever has to do with a
-frame can be struck: the two ends of the link it is on, and the two brokers it goes between. *Before* means that the
-frame is lost with whatever strikes; *after* that it is under way.
+Frames are known by the names of their types. Whoever has to do with a frame can be struck: the two ends of the link it
+is on, and the two brokers it goes between. *Before* means that the frame is lost with whatever strikes; *after* that it
+is under way.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ FRAMES = tuple(kind.__name__ for kind in get_args(HandOverFrame) if not kind.__n
 """The frames of hand-overs, but for those that copy sessions (`wander_ahead`)."""
 OF_ABSENT_OWNERS = tuple(kind.__name__ for kind in (Remembered, Leftovers, LeftoversWanted))
 """The frames of clients whose sessions are at brokers that are away, or were."""
-PAGE = "page of leftovers"
-"""Of all `Leftovers`, those that have rows: few lives lose one of these by chance."""
 STRIKES = ("crash", "crash", "torn", "cut", "partition", "deafen", "pause", "hop", "break")
 ENDS = ("from_broker", "to")
 """Fields in which frames say between whom they go."""
@@ -70,12 +68,6 @@ class Fuses(Observer):
         )
         self.armed.append(fuse)
 
-    def arm_page(self, draw: Random) -> None:
-        """A page of leftovers is lost on its way, with one of the brokers that it goes between or with the tree."""
-        strike, role = draw.choice(("crash", "crash", "partition")), draw.randrange(4)
-        time_us = draw.choice((300_000, 1_000_000, 2_050_000))
-        self.armed.append(Fuse(PAGE, draw.choice((1, 1, 2)), True, strike, role, time_us))
-
     def disarm(self) -> None:
         self.armed.clear()
 
@@ -83,8 +75,8 @@ class Fuses(Observer):
         if not self.armed:
             return
         for frame in frames:
-            names = _names(frame)
-            for fuse in [fuse for fuse in self.armed if fuse.frame in names]:
+            name = type(frame).__name__
+            for fuse in [fuse for fuse in self.armed if fuse.frame == name]:
                 fuse.count -= 1
                 if not fuse.count:
                     self.armed.remove(fuse)
@@ -140,12 +132,6 @@ class Fuses(Observer):
 def _ends(frame: object, world: World) -> list[BrokerId]:
     found = (getattr(frame, name, "") for name in ENDS)
     return [broker for broker in found if broker in world.nodes]
-
-
-def _names(frame: LinkMessage) -> tuple[str, ...]:
-    """What fuses call a frame."""
-    name = type(frame).__name__
-    return (name, PAGE) if type(frame) is Leftovers and frame.rows else (name,)
 
 
 def _client(frame: object) -> str:

@@ -59,6 +59,10 @@ FOUND = {
         "wander",
         (3935502803,),
     ),
+    "a broker that had just restarted confirmed subscriptions while the others still counted on its former life": (
+        "mqtt",
+        (3503343095, 3503344871, 3503360120),
+    ),
 }
 
 

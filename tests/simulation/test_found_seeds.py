@@ -63,6 +63,10 @@ FOUND = {
         "mqtt",
         (3503343095, 3503344871, 3503360120),
     ),
+    "a retained message that was lost with its tree, and that its origin could not keep, never came to one broker": (
+        "mqtt",
+        (3503338108,),
+    ),
 }
 
 

@@ -231,8 +231,36 @@ def test_a_broker_that_restarted_confirms_no_subscription_before_the_others_miss
     assert confirmed[0] - restarted < 6 * SECOND_US, "a broker that stays away is not waited for"
 
 
+@pytest.mark.parametrize("deletes", [False, True])
+def test_a_retained_message_that_was_lost_with_its_tree_is_told_by_those_who_carried_it(deletes: bool) -> None:
+    """The link from b2 to b1 breaks and comes back in time, so the two do not compare what they retain. Meanwhile b3
+    restarts and has no room to keep the message for b1; only b2 knows that b1 lacks it."""
+    world, clients, ledger = _brokers(3, BrokerSettings(outbox_max=4))
+    publisher = MqttClient("p", "b3")
+    clients.join(publisher)
+    clients.publish(publisher, Publication("p:1", "p", 1, "r/1", 1, retain=True))
+    world.run(2 * SECOND_US)
+    world.break_wire("b1", "b2", 3 * SECOND_US, silently=True)
+    clients.publish(publisher, Publication("p:2", "p", 2, "r/1", 1, retain=True, deletes=deletes))
+    world.run(world.now + 100_000)
+    world.crash("b3")
+    world.start("b3")
+    clients.come_back(publisher)
+    for number in range(3, 13):
+        clients.publish(publisher, Publication(f"p:{number}", "p", number, "a", 1))
+    world.run(world.now + 10 * SECOND_US)
+    assert ledger.dropped, "b3 had room to keep it"
+    ledger.check_retained()
+    assert not ledger.violations, ledger.violations[0]
+
+
 def _two_brokers(settings: BrokerSettings) -> tuple[World, MqttClients, Ledger]:
-    world = World(generators.line(2, latency_us=1_000), settings, Random(1))
+    return _brokers(2, settings)
+
+
+def _brokers(count: int, settings: BrokerSettings) -> tuple[World, MqttClients, Ledger]:
+    """Brokers in a line."""
+    world = World(generators.line(count, latency_us=1_000), settings, Random(1))
     ledger = Ledger(world)
     clients = MqttClients(world, ledger)
     ledger.stays.told = clients.pipes.told

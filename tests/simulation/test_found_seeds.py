@@ -64,6 +64,14 @@ FOUND = {
         "travel",
         (3430653903,),
     ),
+    "a broker that had just restarted confirmed subscriptions while the others still counted on its former life": (
+        "mqtt",
+        (3503343095, 3503344871, 3503360120),
+    ),
+    "a retained message that was lost with its tree, and that its origin could not keep, never came to one broker": (
+        "mqtt",
+        (3503338108,),
+    ),
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+import pytest
+
 from latecomer.core.broker import Broker
 from latecomer.core.effects import Note, Persist, Transmit
 from latecomer.core.inputs import Input, MqttConnected, MqttLost, MqttReceived, Started, Woken
@@ -25,11 +27,11 @@ from latecomer.messages.mqtt import (
 )
 from latecomer.model import topology_generators as generators
 from latecomer.model.event import Event
-from latecomer.model.filters import Filter
+from latecomer.model.filters import Filter, parse_filter
 from latecomer.model.record import Kind
 from latecomer.sim.disk import Disk
 from latecomer.sim.mqtt_checkers import Ledger
-from latecomer.sim.mqtt_clients import MqttClient, MqttClients, Publication
+from latecomer.sim.mqtt_clients import MqttClient, MqttClients, Publication, Wish
 from latecomer.sim.world import World
 
 SECOND_US = 1_000_000
@@ -200,8 +202,65 @@ def test_a_broker_whose_clock_was_set_back_does_not_wait_for_it() -> None:
     assert again.start_at(reserved - hour_us) == reserved - hour_us, "nobody waits an hour"
 
 
+@pytest.mark.parametrize("away_us", [3 * SECOND_US, 20 * SECOND_US])
+def test_a_broker_that_restarted_confirms_no_subscription_before_the_others_missed_it(away_us: int) -> None:
+    """It is alone at once. Its neighbour holds the link to its former life for seconds, and finishes what that life did
+    not ask for: a SUBACK in between promised messages that nobody kept."""
+    world, clients, ledger = _two_brokers(BrokerSettings(subscribe_wait=True, subscribe_wait_max_us=60 * SECOND_US))
+    subscriber, publisher = MqttClient("s", "b2"), MqttClient("p", "b1")
+    for client in (subscriber, publisher):
+        clients.join(client)
+    world.run(2 * SECOND_US)
+    confirmed: list[int] = []
+
+    def publish_now(client: MqttClient, wish: Wish) -> None:
+        confirmed.append(world.now)
+        ledger.granted(client, wish)
+        clients.publish(publisher, Publication("p:1", "p", 1, "a", 1))
+
+    clients.granted = publish_now
+    world.break_wire("b1", "b2", away_us, silently=True)
+    world.crash("b2", silently=True)
+    world.start("b2")
+    restarted = world.now
+    clients.come_back(subscriber)
+    clients.subscribe(subscriber, Wish("a", parse_filter("a"), 1))
+    world.run(restarted + 30 * SECOND_US)
+    assert ledger.outstanding() == 0, "it was published behind the SUBACK, and never came"
+    assert ledger.accepted_count == 1
+    assert confirmed[0] - restarted < 6 * SECOND_US, "a broker that stays away is not waited for"
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_a_retained_message_that_was_lost_with_its_tree_is_told_by_those_who_carried_it(deletes: bool) -> None:
+    """The link from b2 to b1 breaks and comes back in time, so the two do not compare what they retain. Meanwhile b3
+    restarts and has no room to keep the message for b1; only b2 knows that b1 lacks it."""
+    world, clients, ledger = _brokers(3, BrokerSettings(outbox_max=4))
+    publisher = MqttClient("p", "b3")
+    clients.join(publisher)
+    clients.publish(publisher, Publication("p:1", "p", 1, "r/1", 1, retain=True))
+    world.run(2 * SECOND_US)
+    world.break_wire("b1", "b2", 3 * SECOND_US, silently=True)
+    clients.publish(publisher, Publication("p:2", "p", 2, "r/1", 1, retain=True, deletes=deletes))
+    world.run(world.now + 100_000)
+    world.crash("b3")
+    world.start("b3")
+    clients.come_back(publisher)
+    for number in range(3, 13):
+        clients.publish(publisher, Publication(f"p:{number}", "p", number, "a", 1))
+    world.run(world.now + 10 * SECOND_US)
+    assert ledger.dropped, "b3 had room to keep it"
+    ledger.check_retained()
+    assert not ledger.violations, ledger.violations[0]
+
+
 def _two_brokers(settings: BrokerSettings) -> tuple[World, MqttClients, Ledger]:
-    world = World(generators.line(2, latency_us=1_000), settings, Random(1))
+    return _brokers(2, settings)
+
+
+def _brokers(count: int, settings: BrokerSettings) -> tuple[World, MqttClients, Ledger]:
+    """Brokers in a line."""
+    world = World(generators.line(count, latency_us=1_000), settings, Random(1))
     ledger = Ledger(world)
     clients = MqttClients(world, ledger)
     ledger.stays.told = clients.pipes.told

@@ -454,6 +454,7 @@ class Broker:
         self.history.tree_ready(self.membership.link_states.states)
         self.mobility.tree_ready()
         self.fences.tree_ready()
+        self.sessions.subscribing.subacks.tree_ready()
 
     def _forgot(self, brokers: list[BrokerId]) -> None:
         self.events.forget(brokers)

@@ -276,6 +276,7 @@ class Events:
 
     def tree_lost(self) -> None:
         """Events may not flow; whatever is on its way belongs to a tree of the past."""
+        self.retained.tell_passing(self.transit)
         self.transit.clear()
         self.carrying.clear()
         self.dones.clear()
@@ -421,6 +422,8 @@ class Events:
                 self.neighbours.reject(peer, f"it sent {carried} events and waited for none to be done")
                 return
         under_way[id.seq] = [peer, *peers]
+        if event.retain:
+            self.retained.passing[id.origin, id.seq] = event.topic
         self.neighbours.send_all(peers, publication)
 
     def comes_from(self, peer: BrokerId, origin: BrokerId) -> bool:
@@ -487,6 +490,7 @@ class Events:
             if len(waiting) == 1:
                 del under_way[seq]
                 self.carrying[waiting[0]] -= 1
+                self.retained.passing.pop((done.origin, seq), None)
                 self._report(waiting[0], done.origin, done.epoch, seq)
 
     @property

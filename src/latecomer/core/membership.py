@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from latecomer.core.effects import Drop, Put
 from latecomer.core.linkstate import LinkStateDatabase
-from latecomer.core.neighbours import Neighbours
+from latecomer.core.neighbours import SILENCES, Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.settings import BrokerSettings
 from latecomer.core.tree import Tree, name_of, reachable, spanning_tree
@@ -67,6 +67,15 @@ class Membership:
     def known(self) -> Container[BrokerId]:
         """Brokers that belong to the network, there or away."""
         return _Everybody() if self.uncharted else self.members
+
+    @property
+    def noticed_at(self) -> Instant:
+        """By then whoever is away knows that this broker is: until then it may take both for brokers of one tree, and
+        finish an event that nobody here wanted when they last met. A broker notices silence within so many heartbeats,
+        holds the link, looks at it once per heartbeat, and has another tree at the latest after `settle_max_us`."""
+        settings = self.settings
+        notice_us = (SILENCES + 2) * settings.heartbeat_us + settings.hold_us + settings.settle_max_us
+        return max(self.link_states.absent_since.values(), default=-notice_us) + notice_us
 
     def start(self) -> None:
         """Remember who was there; nobody is, for now."""

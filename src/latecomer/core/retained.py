@@ -7,12 +7,16 @@ later than the one it replaces, whatever its clock says. So brokers agree in the
 Brokers that meet compare digests and, if they differ, tell each other everything they have; what was news is told on.
 A deletion is a message without payload, and is remembered like one: otherwise a broker that was away would bring the
 dead back. A message that expires becomes such a deletion, under its own stamp: what it replaced stays dead as well.
+
+Neighbours that stay linked do not compare again. So when a tree is lost, whoever carried a message on and heard
+nothing of it tells what it keeps of that topic. (The origin sends again what is not done, but it may have restarted
+meanwhile and had no room to keep it.)
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush
@@ -85,6 +89,8 @@ class RetainedMessages:
     """Called when the message of a topic is no longer kept, or about to be replaced."""
     expiring: list[tuple[Instant, str]] = field(default_factory=list)
     """A heap of when which topic's message expires, or would have if it were still there."""
+    passing: dict[tuple[BrokerId, int], str] = field(default_factory=dict)
+    """Topics of the messages that this broker carries on in the present tree, by origin and number."""
     _summaries: dict[BrokerId, int] = field(default_factory=dict)
     """How many a neighbour has sent in this session."""
     _root: _Node = field(default_factory=_Node)
@@ -184,6 +190,18 @@ class RetainedMessages:
         """Tell neighbours of one message."""
         for peer in peers:
             self._tell(peer, [event])
+
+    def tell_passing(self, transit: Mapping[BrokerId, Mapping[int, Sequence[BrokerId]]]) -> None:
+        """The tree is lost, and with it what was on its way in it (`Events.transit`): tell those who have not reported
+        a message what is kept of its topic now."""
+        lacking: dict[BrokerId, dict[str, None]] = {}
+        for (origin, seq), topic in self.passing.items():
+            for peer in transit.get(origin, {}).get(seq, ())[1:]:
+                lacking.setdefault(peer, {})[topic] = None
+        self.passing.clear()
+        for peer, topics in lacking.items():
+            kept = (self.events.get(topic) or self.deleted.get(topic) for topic in topics)
+            self._tell(peer, [event for event in kept if event is not None])
 
     def _tell(self, peer: BrokerId, events: list[Event]) -> None:
         now = self.orders.now

@@ -3,6 +3,11 @@
 Without it a SUBACK says that this broker has the subscription, and a message that somebody publishes elsewhere right
 afterwards may be missed. With it the SUBACK leaves when every broker of the tree has answered a fence (`core/fences`).
 
+Brokers that are away are not asked: they keep for this broker what they accept. But they must have noticed that it is
+not there. A broker that restarts is alone at once, while its neighbours hold the link to its former life for seconds,
+and finish what its tables of then did not ask for. So a fence counts when whoever is away must have noticed; one that
+passed before is followed by another, in the next tree or when it is time.
+
 A broken link must not hold a SUBACK for ever: after `core.subscribe_wait_max_us` it leaves as it would have without
 waiting, and an MQTT 5 client reads in its reason string that the network did not answer in time.
 """
@@ -15,6 +20,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from latecomer.core.fences import Fences
+from latecomer.core.membership import Membership
 from latecomer.core.orders import Orders
 from latecomer.core.session.state import Session
 from latecomer.core.settings import BrokerSettings
@@ -44,6 +50,9 @@ class Subacks:
     settings: BrokerSettings
     fences: Fences
     shares: Shares
+    membership: Membership
+    _again: Instant | None = None
+    """A fence passed too early for those who are away: another one follows at this instant."""
     _held: deque[_Held] = field(default_factory=deque)
     """In the order in which they were asked for, which is that of their waves and of their deadlines."""
     _counts: dict[int, int] = field(default_factory=dict)
@@ -63,7 +72,8 @@ class Subacks:
             connection,
             packet,
         )
-        if self.fences.done >= held.wave:
+        passed = self.fences.done >= held.wave
+        if passed and self._noticed():
             self.orders.transmit(connection, packet)
         elif self._counts.get(connection, 0) >= HELD_MAX:
             self._send(held, late=True)
@@ -71,18 +81,48 @@ class Subacks:
             self._counts[connection] = self._counts.get(connection, 0) + 1
             self._held.append(held)
             self.orders.wake(held.due)
+            if passed:
+                self._ask_again_later()
 
     def passed(self, wave: int) -> None:
-        """Everybody knows what was told up to this wave."""
+        """Everybody in the tree knows what was told up to this wave."""
+        if not self._held or self._held[0].wave > wave:
+            return
+        if not self._noticed():
+            self._ask_again_later()
+            return
         while self._held and self._held[0].wave <= wave:
             self._release(late=False)
 
+    def tree_ready(self) -> None:
+        """Who was away may be in this tree: then there is nothing to wait for but its answer."""
+        if self._again is not None:
+            self._ask_again()
+
     def woken(self) -> None:
-        while self._held and self._held[0].due <= self.orders.now:
+        now = self.orders.now
+        while self._held and self._held[0].due <= now:
             self._release(late=True)
+        if self._again is not None and self._again <= now:
+            self._ask_again()
 
     def due(self) -> Instant | None:
-        return self._held[0].due if self._held else None
+        if not self._held:
+            return None
+        due = self._held[0].due
+        return due if self._again is None else min(due, self._again)
+
+    def _noticed(self) -> bool:
+        """Whether everybody who is away knows that this broker is."""
+        return self.orders.now >= self.membership.noticed_at
+
+    def _ask_again_later(self) -> None:
+        self._again = self.orders.wake(self.membership.noticed_at)
+
+    def _ask_again(self) -> None:
+        self._again = None
+        if self._held:
+            self.fences.ask()
 
     def _release(self, *, late: bool) -> None:
         held = self._held.popleft()

@@ -40,7 +40,7 @@ def make_sessions(
     publishing = Publishing(orders, limits, access, events)
     holding = Holding(orders, limits, retrieval, deliveries)
     recalls = Recalls(orders, access, retrieval, deliveries, holding, events.interest.changed)
-    subacks = Subacks(orders, settings, fences, shares)
+    subacks = Subacks(orders, settings, fences, shares, events.membership)
     figures = Figures(deliveries)
     subscribing = Subscribing(
         orders, limits, access, clients, shares, events.retained, deliveries, recalls, subacks, figures

@@ -55,6 +55,11 @@ FOUND = {
         "history",
         (3503324901,),
     ),
+    # Nothing came through from b1 to b2 for six seconds, but connections were made, so the session went on.
+    "a new store claimed what was published while its subscription was held up on a link that was half dead": (
+        "history",
+        (3503358921, 3503354607),
+    ),
     "the checker did not know that a new session can end before the broker of the old one was heard": (
         "wander",
         (3935502803,),

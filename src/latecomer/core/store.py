@@ -393,7 +393,8 @@ class Store:
             self.under_way += 1
             stream.looking = self.token
             self.lookups[self.token] = stream
-            self.orders.effects.append(Lookup(self.token, stream.query, self.settings.response_events, RESPONSE_BYTES))
+            limits = (self.settings.response_events, RESPONSE_BYTES)
+            self.orders.effects.append(Lookup(self.token, stream.query, *limits, expired=stream.client == REPLICA))
 
     def on_found(self, fact: Found) -> None:
         self.under_way -= 1

@@ -65,6 +65,10 @@ FOUND = {
         "history",
         (3503354797,),
     ),
+    "an event that came in the first moment of a store came twice, since its crash left the event and not the mark": (
+        "history",
+        (179502445682,),
+    ),
     "the checker did not know that a new session can end before the broker of the old one was heard": (
         "wander",
         (3935502803,),

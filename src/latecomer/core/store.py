@@ -134,7 +134,7 @@ class Store:
         assert isinstance(alive_us, int)
         self.alive_us = alive_us
         self.fresh = "epoch" not in meta
-        if "kept" in meta:
+        if "kept" in meta or not disk.get("store"):  # the very first write of a store may have been torn
             self._take_back(meta)
         for name, row in disk.get("store", {}).get("", {}).items():
             assert isinstance(row, ClassRow)
@@ -143,7 +143,7 @@ class Store:
     def _take_back(self, meta: Mapping[int | str, object]) -> None:
         """An event of our own clients that the store has and our disk does not know of was never acknowledged: its
         publisher sends it again, and it becomes another event."""
-        epoch, kept, stamps_until = meta.get("epoch"), meta["kept"], meta.get("stamp", 0)
+        epoch, kept, stamps_until = meta.get("epoch"), meta.get("kept", 0), meta.get("stamp", 0)
         assert isinstance(kept, int)
         assert isinstance(stamps_until, int)
         if isinstance(epoch, int):

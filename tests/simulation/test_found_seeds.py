@@ -69,6 +69,8 @@ FOUND = {
         "history",
         (179502445682,),
     ),
+    # A link came back when all was quiet in a tree without it, and the next tree was a longer way to the store.
+    "the checker demanded the distance to a store in a tree that came behind the answer": ("history", (2529,)),
     "the checker did not know that a new session can end before the broker of the old one was heard": (
         "wander",
         (3935502803,),

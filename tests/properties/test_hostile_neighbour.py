@@ -352,7 +352,8 @@ class Victim(Hand):
         while self.wants:
             want = self.wants.pop()
             if isinstance(want, Lookup):
-                page = self.disk.store.read(want.query, self.now, want.events_max, want.bytes_max)
+                now = 0 if want.expired else self.now
+                page = self.disk.store.read(want.query, now, want.events_max, want.bytes_max)
                 self.tell(Found(want.token, page))
             else:
                 slices = self.disk.store.survey(want.topics, want.since_us, want.until_us, want.width_us)

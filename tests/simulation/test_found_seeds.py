@@ -55,6 +55,22 @@ FOUND = {
         "history",
         (3503324901,),
     ),
+    # Nothing came through from b1 to b2 for six seconds, but connections were made, so the session went on.
+    "a new store claimed what was published while its subscription was held up on a link that was half dead": (
+        "history",
+        (3503358921, 3503354607),
+    ),
+    # It became quiet 3 s after the limit, having fetched slices one event at a time from stores that had nothing new.
+    "stores that differed by events that had expired fetched the same slices from one another again and again": (
+        "history",
+        (3503354797,),
+    ),
+    "an event that came in the first moment of a store came twice, since its crash left the event and not the mark": (
+        "history",
+        (179502445682,),
+    ),
+    # A link came back when all was quiet in a tree without it, and the next tree was a longer way to the store.
+    "the checker demanded the distance to a store in a tree that came behind the answer": ("history", (2529,)),
     "the checker did not know that a new session can end before the broker of the old one was heard": (
         "wander",
         (3935502803,),

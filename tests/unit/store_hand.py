@@ -106,7 +106,8 @@ class StoreHand(Hand):
             effect = todo.pop(0)
             more: list[Effect] = []
             if isinstance(effect, Lookup):
-                page = self.disk.store.read(effect.query, self.now, effect.events_max, effect.bytes_max)
+                now = 0 if effect.expired else self.now
+                page = self.disk.store.read(effect.query, now, effect.events_max, effect.bytes_max)
                 more = self.tell(Found(effect.token, page))
             elif isinstance(effect, Survey):
                 span = (effect.topics, effect.since_us, effect.until_us, effect.width_us)

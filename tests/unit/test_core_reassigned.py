@@ -5,10 +5,21 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from latecomer.core.class_row import NOT_YET
 from latecomer.core.effects import CarryOut, Disconnect, Effect, Lookup, Report
 from latecomer.core.inputs import CarriedOut, Found, StoreAssigned, Wanted
 from latecomer.core.replicas import CATCH_UP_US
-from latecomer.messages.link import Adopted, Errand, ErrandAnswer, Keeping, ResponseEnd, StoreWithdraw
+from latecomer.messages.link import (
+    Adopted,
+    Errand,
+    ErrandAnswer,
+    Fence,
+    Fenced,
+    Keeping,
+    ResponseEnd,
+    StoreWithdraw,
+    Subscribe,
+)
 from latecomer.model.history import Page
 from latecomer.model.ids import NUMBER_MAX
 from tests.unit.hand import frames, of
@@ -117,10 +128,52 @@ def test_stores_that_began_together_catch_up_with_one_another() -> None:
     assert len(other.compared) == compared, "who has less is nobody to catch up with"
 
 
+def fenced(hand: StoreHand, effects: list[Effect], *peers: str) -> list[Effect]:
+    """These neighbours, and all behind them, know what they were told."""
+    answers: list[Effect] = []
+    for peer in peers:
+        [fence] = [frame for frame in frames(effects, peer) if isinstance(frame, Fence)]
+        answers += hand.hear(peer, Fenced(fence.number))
+    return answers
+
+
+def test_a_class_is_complete_a_while_after_everybody_knows_of_it_and_nobody_is_told_so_before() -> None:
+    hand = network()
+    effects = hand.tell(StoreAssigned((CLASS,)))
+    sent = [type(frame) for frame in frames(effects, "b")]
+    assert sent.index(Subscribe) < sent.index(Fence), "who reads the fence knows the subscription"
+    alive(hand, 3 * SECOND)
+    fenced(hand, effects, "b")
+    assert row(hand).since_us == NOT_YET, "the brokers behind c may not know"
+    assert words(effects, "b")[-1].classes == ((NOT_YET, False),)
+    effects = fenced(hand, effects, "c")
+    assert row(hand).since_us == hand.now + 4 * SECOND
+    assert words(effects, "b")[-1].classes == ((hand.now + 4 * SECOND, False),)
+
+
+def test_a_class_that_was_withdrawn_and_begun_again_waits_for_its_second_subscription() -> None:
+    hand = network()
+    first = hand.tell(StoreAssigned((CLASS,)))
+    hand.tell(StoreAssigned(()))
+    hand.tell(StoreAssigned((CLASS,)))
+    second = fenced(hand, first, "b", "c")
+    assert row(hand).since_us == NOT_YET
+    fenced(hand, second, "b", "c")
+    assert row(hand).since_us == hand.now + 4 * SECOND
+
+
+def test_a_class_that_was_filled_meanwhile_is_as_complete_as_the_store_it_was_filled_from() -> None:
+    hand = network(word(since=5))
+    effects = hand.tell(StoreAssigned((CLASS,)))
+    Other(hand).answer(effects)
+    fenced(hand, effects, "b", "c")
+    assert row(hand).since_us == 5
+
+
 @pytest.mark.parametrize(("lived_us", "anew"), [(SECOND, True), (10 * SECOND, False)])
 def test_a_store_that_dies_before_its_subscription_is_known_begins_anew(lived_us: int, anew: bool) -> None:
     hand = network()
-    hand.tell(StoreAssigned((CLASS,)))
+    fenced(hand, hand.tell(StoreAssigned((CLASS,))), "b", "c")
     begun = row(hand).since_us
     hand.wait(lived_us)
     again = StoreHand("b", "c", boot=2, disk=hand.disk)

@@ -54,6 +54,25 @@ def test_what_our_disk_does_not_know_of_is_taken_back() -> None:
     assert own(hand) == [1, 2, 9], "other origins, and other lives of this one, are left alone"
 
 
+def test_the_first_write_of_a_store_is_taken_back_when_it_was_torn() -> None:
+    """What the store was told to keep, and an event of its first moment, were one write: only the event became safe."""
+    hand = StoreHand("b", "c")
+    hand.line()
+    hand.publish("t/x")
+    torn = Disk(hand.disk.tables, hand.disk.store)
+    torn.append([Append(past("a", 2, hand.now, epoch=hand.broker.events.epoch)), Append(past("d", 9, hand.now))])
+    reborn(hand, SECOND)
+    assert [key.origin for key in hand.disk.store.keys] == ["d"]
+
+
+def test_a_store_of_an_earlier_version_takes_nothing_back_for_want_of_a_mark() -> None:
+    hand = store()
+    hand.publish("t/x")
+    del hand.disk.tables["meta"][""]["kept"]
+    reborn(hand, SECOND)
+    assert own(hand) == [1]
+
+
 def test_a_store_that_never_kept_anything_takes_nothing_back() -> None:
     hand = StoreHand("b", "c")
     again = StoreHand("b", "c", boot=2, disk=hand.disk)

@@ -221,6 +221,7 @@ class Broker:
             self.advertisements,
             settling,
             access,
+            self.fences,
         )
 
     def _make_retained(self, limits: SessionLimits) -> RetainedMessages:
@@ -476,6 +477,7 @@ class Broker:
         self.mobility.pumped()
 
     def _fence_passed(self, wave: int) -> None:
+        self.history.fence_passed(wave)
         self.sessions.subscribing.subacks.passed(wave)
         self.mobility.passed(wave)
 

@@ -9,6 +9,8 @@ from latecomer.model.ids import NUMBER_MAX
 GAPS_MAX = 64
 ALWAYS = 1
 """Instant from which on a class is complete that has everything ever published."""
+NOT_YET = NUMBER_MAX
+"""The same of one whose subscription may not have reached everybody (`beginnings`)."""
 
 
 class ClassRow(msgspec.Struct, frozen=True, array_like=True):

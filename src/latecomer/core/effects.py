@@ -151,6 +151,8 @@ class Lookup(msgspec.Struct, frozen=True):
     query: Query
     events_max: int
     bytes_max: int
+    expired: bool = False
+    """Also what has expired; another store wants it, since `Survey` counts it."""
 
 
 class Survey(msgspec.Struct, frozen=True):

@@ -6,10 +6,12 @@ from collections.abc import Callable, Container
 from typing import Any
 
 from latecomer.core.advertisements import Advertisements
+from latecomer.core.beginnings import Beginnings
 from latecomer.core.carriage import Carriage
 from latecomer.core.clients import Clients, Disk
 from latecomer.core.directory import Directory
 from latecomer.core.errands import Errands
+from latecomer.core.fences import Fences
 from latecomer.core.inputs import (
     CarriedOut,
     Found,
@@ -67,6 +69,7 @@ class History:
         advertisements: Advertisements,
         settling: Settling,
         access: Access,
+        fences: Fences,
     ) -> None:
         self.advertisements = advertisements
         self.settling = settling
@@ -83,6 +86,7 @@ class History:
             lambda: not membership.uncharted and not membership.link_states.absent_since,
             carriage.respond,
             lambda: self.replicas.keeps(),
+            Beginnings(settings, fences),
         )
         self.retrieval = Retrieval(broker, orders, interest, advertisements, carriage, outbox)
         carriage.serve, carriage.credited = self.store.serve, self.store.on_credit
@@ -116,7 +120,14 @@ class History:
 
     def _trimmed(self, fact: StoreTrimmed) -> None:
         self.store.on_trimmed(fact)
-        self.replicas.trimmed()
+        self.replicas.tell_news()
+
+    def fence_passed(self, wave: int) -> None:
+        """Everybody in the tree knows what was told before this fence."""
+        known = self.store.beginnings.passed(wave)
+        if known:
+            self.store.known_to_all(known)
+            self.replicas.tell_news()
 
     def settled(self) -> None:
         """Everything that was published before this tree has arrived."""

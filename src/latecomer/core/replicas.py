@@ -133,9 +133,9 @@ class Replicas:
         row = self.store.rows[name]
         return max(without_gaps_since(row), self.store.kept_from_us)
 
-    def trimmed(self) -> None:
-        """The store has let go of something. Whoever fills itself from us, or goes on with an answer of ours, hears of
-        it before it gets anything in which that is missing."""
+    def tell_news(self) -> None:
+        """The store is complete from another time on than before. If it has let go of something, whoever fills itself
+        from us, or goes on with an answer of ours, hears of it before it gets anything in which that is missing."""
         if self.store.rows:
             self._speak()
 

@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from latecomer.core.advertisements import Advertisements
-from latecomer.core.class_row import ALWAYS, ClassRow, closed, with_gap
+from latecomer.core.beginnings import Beginnings
+from latecomer.core.class_row import ALWAYS, NOT_YET, ClassRow, closed, with_gap
 from latecomer.core.clients import Clients, Disk
 from latecomer.core.effects import Append, Drop, Lookup, Put, TakeBack
 from latecomer.core.inputs import Found, StoreAssigned, StoreBlocked, StoreTrimmed
-from latecomer.core.neighbours import SILENCES
 from latecomer.core.orders import Orders
 from latecomer.core.outbox import CLOCK_US, Outbox
 from latecomer.core.session.limits import Access
@@ -94,6 +94,7 @@ class Store:
     respond: Callable[[Response | ResponseEnd], None]
     keeps: Callable[[], None]
     """Called when the store keeps other topics, or may have missed something: the others are to be asked."""
+    beginnings: Beginnings
     rows: dict[str, ClassRow] = field(default_factory=dict)
     """The topic classes."""
     kept_from_us: int = 0
@@ -133,7 +134,7 @@ class Store:
         assert isinstance(alive_us, int)
         self.alive_us = alive_us
         self.fresh = "epoch" not in meta
-        if "kept" in meta:
+        if "kept" in meta or not disk.get("store"):  # the very first write of a store may have been torn
             self._take_back(meta)
         for name, row in disk.get("store", {}).get("", {}).items():
             assert isinstance(row, ClassRow)
@@ -142,7 +143,7 @@ class Store:
     def _take_back(self, meta: Mapping[int | str, object]) -> None:
         """An event of our own clients that the store has and our disk does not know of was never acknowledged: its
         publisher sends it again, and it becomes another event."""
-        epoch, kept, stamps_until = meta.get("epoch"), meta["kept"], meta.get("stamp", 0)
+        epoch, kept, stamps_until = meta.get("epoch"), meta.get("kept", 0), meta.get("stamp", 0)
         assert isinstance(kept, int)
         assert isinstance(stamps_until, int)
         if isinstance(epoch, int):
@@ -159,6 +160,7 @@ class Store:
         gone = [name for name in self.rows if name not in wanted]
         for name in gone:
             self.retiring[name] = self.rows.pop(name)
+            self.beginnings.drop(name)
             self.orders.writes.append(Drop("store", "", name))
             self._unsubscribe(name)
             self.orders.note(Kind.NOT_KEEPING, filter=name)
@@ -167,6 +169,7 @@ class Store:
         for name in wanted:
             if name not in self.rows:
                 self._begin(name)
+        self.known_to_all(self.beginnings.ask())
         self._forget_recovered()
         if self.fresh and fact.starting:
             self.first = dict.fromkeys(self.rows)
@@ -188,12 +191,10 @@ class Store:
         self.recovered = {}
 
     def _begin(self, name: str) -> None:
-        """Decision: what is published while a new store's subscription is still on its way passes it by, and *storing*
-        §III says nothing of it. A link that is dead and not known to be delays it longest; then the store has all."""
-        now, settings = self.orders.now, self.settings
-        row = self.recovered.get(name)
+        now, row = self.orders.now, self.recovered.get(name)
         if row is None or row.since_us > self.alive_us:  # it died before its subscription was sure to be known
-            row = ClassRow(now + SILENCES * settings.heartbeat_us + settings.hold_us + settings.settle_max_us)
+            row = ClassRow(NOT_YET)
+            self.beginnings.begin(name)
         else:
             row = closed(row, now)  # whether there is room will be seen anew
         if self.blocked:
@@ -205,6 +206,13 @@ class Store:
         self.clients.receivers[STORE] = self.take
         self.clients.subscribers.setdefault(filter, {})[STORE] = None
         self.clients.interested(filter)
+
+    def known_to_all(self, topics: list[str]) -> None:
+        """Everybody in the tree knows that we keep these."""
+        for name in topics:
+            self._keep_row(name, ClassRow(self.beginnings.complete_from(self.orders.now), self.rows[name].gaps))
+        if topics:
+            self._stay_alive()
 
     def _unsubscribe(self, name: str) -> None:
         filter = Filter(name)
@@ -246,6 +254,7 @@ class Store:
         if self.first and self.settling.settled and self.everybody():
             for name in self.first if self.settling.first else ():
                 if name in self.rows:
+                    self.beginnings.drop(name)
                     self._keep_row(name, ClassRow(ALWAYS, self.rows[name].gaps))
             self.first = {}
 
@@ -255,6 +264,8 @@ class Store:
         if row is None:
             return
         gaps = tuple(gap for gap in row.gaps if gap[1] == 0 or gap[0] < since_us)
+        if since_us < row.since_us:
+            self.beginnings.drop(name)
         self._keep_row(name, ClassRow(min(row.since_us, max(since_us, 1)), gaps))
 
     def awaits(self, name: str, events: list[Event]) -> None:
@@ -382,7 +393,8 @@ class Store:
             self.under_way += 1
             stream.looking = self.token
             self.lookups[self.token] = stream
-            self.orders.effects.append(Lookup(self.token, stream.query, self.settings.response_events, RESPONSE_BYTES))
+            limits = (self.settings.response_events, RESPONSE_BYTES)
+            self.orders.effects.append(Lookup(self.token, stream.query, *limits, expired=stream.client == REPLICA))
 
     def on_found(self, fact: Found) -> None:
         self.under_way -= 1
@@ -448,7 +460,8 @@ class Store:
         row = self.rows.get(topics) or self.retiring.get(topics)
         if row is None:
             return query.since_us, ""
-        floor = max(row.since_us, self.kept_from_us)
+        begun_us = self.beginnings.complete_from(self.orders.now) if row.since_us == NOT_YET else row.since_us
+        floor = max(begun_us, self.kept_from_us)
         from_us = max(query.since_us, floor)
         until = query.until_us or self.orders.now
         if query.since_us and query.since_us < floor and until >= query.since_us and not query.last:

@@ -150,7 +150,7 @@ class Keeper:
             log.error("what a crash may have left in the store stays there, and may come twice: %s", full)
 
     def lookup(self, effect: Lookup) -> None:
-        now = self.clock()
+        now = 0 if effect.expired else self.clock()
         self._do(
             self._reader,
             lambda: self.engine.read(effect.query, now, effect.events_max, effect.bytes_max),

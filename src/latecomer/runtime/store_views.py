@@ -156,9 +156,9 @@ def _class_since(since_us: Instant, gaps: tuple[tuple[int, int], ...], kept_from
     """The same of one class."""
     if any(not end_us for _, end_us in gaps):
         return 0
-    return max(since_us, kept_from_us, *(end_us for _, end_us in gaps))
+    return ended(max(since_us, kept_from_us, *(end_us for _, end_us in gaps)))
 
 
 def ended(since_us: Instant) -> Instant:
-    """A store whose gap goes on says that it is complete from the end of time on."""
+    """A store whose gap goes on, or that has just begun, says that it is complete from the end of time on."""
     return since_us if since_us < 2**60 else 0

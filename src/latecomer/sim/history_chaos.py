@@ -267,15 +267,17 @@ class HistoryChaos(ClientFaults):
         client = self._new_client(f"auditor{self._joined}")
         wish = self._wish(client, random.choice(FAMILIES[family]), Stretch(last=random.choice((0, 0, 5, 100))))
         wish.qos = random.choice((0, 1, 2))
+        asked = self.world.nodes[client.broker].core
+        before = asked.membership.version if asked is not None else ""
         self.clients.join(client)
         self.clients.subscribe(client, wish)
         if not self._quiet():
             return
         self._check()
         if not self.ledger.violations:
-            self._check_audit(client, wish)
+            self._check_audit(client, wish, before)
 
-    def _check_audit(self, client: MqttClient, wish: PastWish) -> None:
+    def _check_audit(self, client: MqttClient, wish: PastWish, before: str) -> None:
         core = self.world.nodes[client.broker].core
         assert core is not None
         assert core.interest.tree is not None
@@ -295,7 +297,7 @@ class HistoryChaos(ClientFaults):
                 )
             excused = self.world.settings.outbox_max < ROOM and "missed" in marker.problem  # and says so
             changed_at = max(self.ledger.crashed_at, self.moves.assigned_at)  # some faults and moves come late
-            near = marker.hops == hops or changed_at >= asked_at
+            near = marker.hops == hops or changed_at >= asked_at or core.membership.version != before
             if not (marker.complete or excused) or len(marker.stores) != 1 or not near:
                 self.ledger.violate("audit", f"{client.id} at {client.broker}: {marker}; a store is {hops} hops away")
 

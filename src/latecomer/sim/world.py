@@ -320,7 +320,8 @@ class World:
         store = node.disk.store
         fact: Found | Surveyed
         if type(effect) is Lookup:
-            fact = Found(effect.token, store.read(effect.query, self.now, effect.events_max, effect.bytes_max))
+            now = 0 if effect.expired else self.now
+            fact = Found(effect.token, store.read(effect.query, now, effect.events_max, effect.bytes_max))
         else:
             assert type(effect) is Survey
             slices = store.survey(effect.topics, effect.since_us, effect.until_us, effect.width_us)

@@ -20,7 +20,7 @@ SIZE_OF_MODE = 10
 FROM_MODE = 5
 RUNS = 100
 """Seeds: savings differ much from ring to ring."""
-SWEEP_RUNS = 5
+SWEEP_RUNS = 20
 """Seeds of what is swept and not judged."""
 
 

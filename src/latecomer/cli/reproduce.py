@@ -14,15 +14,27 @@ from rich.table import Table
 
 from latecomer.cli.as_json import as_json, print_json
 from latecomer.cli.plan import libraries
-from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, progress, spark_libraries
+from latecomer.cli.spark_options import (
+    MASTER,
+    MEMORY,
+    Conf,
+    Master,
+    Memory,
+    check_first,
+    opened,
+    progress,
+    spark_libraries,
+)
 from latecomer.model.errors import SettingsError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from latecomer.experiments.claim import Claim
     from latecomer.experiments.grid import Job, Measures, Spread
-    from latecomer.experiments.papers import Told
+    from latecomer.experiments.papers import Outcome, Told
     from latecomer.experiments.verdict import Part, Verdict
+    from latecomer.pipeline.stages.checkins import Region
 
 COLOURS = {
     "reproduced": "green",
@@ -66,6 +78,16 @@ def reproduce(
         Path | None,
         typer.Option(metavar="DIR", help="mobility: also predict the real movements in this folder, and count them."),
     ] = None,
+    checkins: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="dynatops: also judge the location claims on these; may be repeated."),
+    ] = None,
+    cell: Annotated[float, typer.Option(metavar="DEGREES", help="Size of a cell of --checkins.")] = 2.5,
+    box: Annotated[
+        str, typer.Option(metavar="BOX", help="Of --checkins: us, paper, or SOUTH,WEST,NORTH,EAST in degrees.")
+    ] = "27.5,-125,47.5,-65",
+    since: Annotated[str, typer.Option(metavar="TIME", help="Check-ins from then on.")] = "",
+    until: Annotated[str, typer.Option(metavar="TIME", help="Check-ins up to then.")] = "",
     master: Master = MASTER,
     memory: Memory = MEMORY,
     conf: Conf = None,
@@ -87,6 +109,7 @@ def reproduce(
     where = f"local[{jobs}]" if jobs else master
     if data is not None:
         _check_data(data, jobs, [claim.paper for claim in wanted])
+    region = _check_checkins(checkins, jobs, where, wanted, (cell, box, since, until)) if checkins else None
     with ExitStack() as stack:
         spread = alone if jobs == 1 else _spread(stack, where, memory, conf)
         told = stack.enter_context(progress_bar(len(wanted)))
@@ -98,6 +121,9 @@ def reproduce(
     if data is not None:
         with opened(where, memory, conf) as spark:
             _real_movements(spark, data, out, docs, quiet=json)
+    if checkins and region is not None:
+        with opened(where, memory, conf) as spark:
+            _real_checkins(spark, checkins, region, outcomes, out, docs, runs=runs, quick=quick, quiet=json)
     verdicts = [outcome.verdict for outcome in outcomes]
     out.mkdir(parents=True, exist_ok=True)
     (out / "verdicts.json").write_text(as_json(verdicts), encoding="utf-8")
@@ -137,6 +163,55 @@ def _real_movements(spark: SparkSession, data: Path, out: Path, docs: Path | Non
     file = write_payoff(found, docs or out)
     if not quiet:
         Console(highlight=False).print(f"real movements are in {file}", soft_wrap=True, markup=False)
+
+
+def _check_checkins(
+    files: Sequence[str], jobs: int, master: str, wanted: Sequence[Claim], looked_at: tuple[float, str, str, str]
+) -> Region:
+    """What can be said about --checkins before anything is measured."""
+    with spark_libraries():
+        from latecomer.cli.checkins import read_region
+        from latecomer.experiments.dynatops.location.recorded import ground_of
+    from latecomer.experiments.dynatops.location.claims import CLAIMS
+
+    if not any(claim in CLAIMS for claim in wanted):
+        named = ", ".join(claim.id for claim in CLAIMS)
+        raise SettingsError("--checkins", f"they belong to {named}: name dynatops or one of these")
+    if jobs == 1:
+        raise SettingsError("--checkins", "check-ins are read on Spark: leave out --jobs 1")
+    region = read_region(*looked_at)
+    ground_of(region)
+    check_first(master, files)
+    return region
+
+
+def _real_checkins(
+    spark: SparkSession,
+    files: Sequence[str],
+    region: Region,
+    outcomes: Sequence[Outcome],
+    out: Path,
+    docs: Path | None,
+    *,
+    runs: int,
+    quick: bool,
+    quiet: bool,
+) -> None:
+    """The location claims once more, on people who were recorded."""
+    from latecomer.experiments.dynatops.location import recorded
+    from latecomer.experiments.dynatops.location.claims import CLAIMS
+    from latecomer.experiments.dynatops.location.recorded_page import write_recorded
+    from latecomer.experiments.grid import on_spark
+
+    claims = [outcome.claim for outcome in outcomes if outcome.claim in CLAIMS]
+    with progress("check-ins") as told:
+        people = recorded.recorded_people(spark, files, region, out / "recorded", min(runs, recorded.SEEDS))
+        told("location model")
+        real = recorded.judge(claims, people, out, quick=quick, spread=on_spark(spark))
+    made_up = {outcome.claim.id: outcome.verdict for outcome in outcomes}
+    file = write_recorded([Path(file).name for file in files], people, real, made_up, docs or out)
+    if not quiet:
+        Console(highlight=False).print(f"real check-ins are in {file}", soft_wrap=True, markup=False)
 
 
 def _spread(stack: ExitStack, master: str, memory: str, conf: Sequence[str] | None) -> Spread:

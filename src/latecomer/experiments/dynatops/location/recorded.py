@@ -1,0 +1,120 @@
+"""The location claims on real check-ins: the same settings, systems and rules of judging, other people.
+
+Check-ins become changes on Spark, once for every seed, as the seed decides who follows whom; then every setting of a
+claim is measured with these people instead of made-up ones, and the claim judges what was found as if it were its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from latecomer.experiments.claim import Claim
+from latecomer.experiments.dynatops.location.ground import Ground
+from latecomer.experiments.dynatops.location.located import Located, Stage, measured
+from latecomer.experiments.dynatops.location.visits import read_workload
+from latecomer.experiments.grid import Measures, Spread, Table, alone, measure
+from latecomer.experiments.verdict import Verdict
+from latecomer.model.errors import SettingsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from latecomer.pipeline.stages.checkins import Region
+
+SEEDS = 20
+CELLS_LEAST, CELLS_MOST = 50, 2000
+"""Clusters have up to 50 brokers; a run with more cells than these takes hours."""
+CACHE = "measured-checkins.jsonl"
+
+
+class Recorded(Located, frozen=True, kw_only=True):
+    """A point of a figure with people who were recorded."""
+
+    SOURCES: ClassVar[tuple[str, ...]] = (*Located.SOURCES, "experiments/dynatops/location/recorded.py")
+
+    tables: tuple[str, ...] = ()
+    """Changes and publications of each seed: folders, which carry a digest of what they were made from."""
+
+    def measure(self, seed: int) -> Measures:
+        folder = Path(self.tables[seed])
+        people = read_workload(folder / "changes", folder / "published", self.ground.cells)
+        people = replace(people, published=people.published * self.published)
+        return measured(Stage(self, seed, people), self.systems, self.sizes)
+
+
+class People(msgspec.Struct, frozen=True):
+    """Who was recorded, and on which ground."""
+
+    rows: int
+    columns: int
+    south: float
+    west: float
+    degrees: float
+    users: int
+    visits: int
+    checkins: int
+    filled: int
+    """Cells in which anybody checked in."""
+    tables: tuple[str, ...]
+
+
+def ground_of(region: Region) -> Ground:
+    """The cells of a box; a SettingsError if it has too few or too many."""
+    rows = round((region.north - region.south) / region.cell)
+    columns = round((region.east - region.west) / region.cell)
+    if not CELLS_LEAST <= rows * columns <= CELLS_MOST:
+        told = f"{rows} × {columns} cells are not from {CELLS_LEAST} to {CELLS_MOST:,}; each has a broker"
+        raise SettingsError("--cell", f"{told}: change --cell or --box")
+    north, east = region.south + rows * region.cell, region.west + columns * region.cell
+    return Ground(rows, columns, region.south, region.west, north, east)
+
+
+def recorded_people(spark: SparkSession, files: Sequence[str], region: Region, out: Path, seeds: int) -> People:
+    """Check-ins → cells → subscriptions → changes, with other friends for every seed."""
+    import pyarrow.parquet as pq
+
+    from latecomer.pipeline.checkins_job import Order as Files
+    from latecomer.pipeline.checkins_job import analyse_checkins
+    from latecomer.pipeline.location_job import Order, location_model
+    from latecomer.pipeline.stages.location_changes import Cells
+
+    ground = ground_of(region)
+    cells = Cells(ground.rows, ground.columns, ground.south, ground.west, region.cell, region.cell)
+    found = analyse_checkins(spark, Files(files=tuple(files), region=region), out / "checkins")
+    assert found.path is not None, "it was told where to write"
+    table = str(found.path / "checkins")
+    made = [
+        location_model(spark, Order(checkins=table, cells=cells, seed=seed), out / "location" / str(seed))
+        for seed in range(seeds)
+    ]
+    filled = len(pq.read_table(made[0].published, columns=["cell"])["cell"].unique())
+    tables = tuple(str(one.changes.parent) for one in made)
+    first = made[0]
+    where = (ground.rows, ground.columns, ground.south, ground.west, region.cell)
+    return People(*where, first.users, first.visits, first.checkins, filled, tables)
+
+
+def with_people(setting: Located, people: People) -> Recorded:
+    """The same point with other people on their own ground."""
+    kept = {name: getattr(setting, name) for name in setting.__struct_fields__}
+    kept |= {name: getattr(people, name) for name in ("rows", "columns", "south", "west", "degrees", "tables")}
+    kept |= {"users": people.users, "checkins": people.checkins, "seeds": len(people.tables)}
+    return Recorded(**kept)
+
+
+def judge(
+    claims: Sequence[Claim], people: People, folder: Path, *, quick: bool = False, spread: Spread = alone
+) -> list[Verdict]:
+    """The claims of the location model, judged on recorded people; sweeps are left out."""
+    found = []
+    for claim in claims:
+        settings = [one for axis in claim.axes(quick) for one in axis.settings() if isinstance(one, Located)]
+        others = {one: with_people(one, people) for one in settings}
+        table = measure(list(others.values()), len(people.tables), folder / CACHE, spread=spread)
+        found.append(claim.judge(Table({one: table.rows[other] for one, other in others.items()}), quick))
+    return found

@@ -45,9 +45,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--scenario", action="append", metavar="GLOB", help="only those with such a name; may be repeated"
     )
-    parser.add_argument("--brokers", metavar="A,B", help="only these, out of mosquitto, amqtt, latecomer and --broker")
+    parser.add_argument(
+        "--brokers", metavar="A,B", help="only these, out of mosquitto, amqtt, latecomer, --before, --broker"
+    )
     parser.add_argument("--broker", action="append", default=[], metavar="NAME=COMMAND", help="with {port} and {data}")
     parser.add_argument("--latecomer", metavar="PROGRAM", help="the program whose verb `broker` is measured")
+    parser.add_argument(
+        "--before", metavar="PROGRAM", help="another revision of it, measured as `before` with the same settings"
+    )
     parser.add_argument("--cache", type=Path, metavar="DIR", help="where amqtt is installed, once")
     parser.add_argument("--list", action="store_true", help="print the names of the scenarios and stop")
     options = parsed(parser)
@@ -61,6 +66,8 @@ def all_brokers(options: argparse.Namespace) -> list[Broker]:
     beside = Path(sys.executable).with_name("latecomer")
     program = options.latecomer or (str(beside) if beside.exists() else shutil.which("latecomer") or "latecomer")
     others: list[Broker] = [Other(*text.split("=", 1)) for text in options.broker]
+    if options.before:
+        others.append(Latecomer(options.before, "before"))
     return [Mosquitto(), Amqtt(cache), Latecomer(program), *others]
 
 

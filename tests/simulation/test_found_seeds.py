@@ -49,6 +49,16 @@ FOUND = {
         "wander",
         (756685565,),
     ),
+    # b1 began with the last ten that it had and died. b5 went on with all that stood behind the place, as it should
+    # (`core.retrieval`), and still had events of b/#, which it had kept before and b1 had not.
+    "the checker counted the last events by the store that ended the answer, not by the one that began": (
+        "history",
+        (3503324901,),
+    ),
+    "the checker did not know that a new session can end before the broker of the old one was heard": (
+        "wander",
+        (3935502803,),
+    ),
 }
 
 

@@ -20,7 +20,7 @@ from latecomer.messages.mqtt import (
     Subscribe,
     Unsubscribe,
 )
-from tests.simulation.test_wander_stories import Line, Town
+from tests.simulation.town import Line, Town
 
 GO_ON = HandOverSettings(owner_away="go-on")
 WORD = (("owner-away", "go-on"),)

@@ -25,7 +25,7 @@ from latecomer.messages.mqtt import (
     Subscribe,
     Will,
 )
-from tests.simulation.test_wander_stories import Line, Town
+from tests.simulation.town import Line, Town
 
 HOME = HandOverSettings(algorithm="home-broker")
 WORD = (("hand-over", "home-broker"),)

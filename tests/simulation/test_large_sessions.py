@@ -16,7 +16,7 @@ from latecomer.core.session.delivery import SLICE
 from latecomer.core.session.erasing import PAGE_ROWS as ERASED_ROWS
 from latecomer.messages.hand_over import Rows
 from latecomer.messages.mqtt import Puback, Publish, Request, Subscribe
-from tests.simulation.test_wander_stories import Line, Town
+from tests.simulation.town import Line, Town
 
 QUEUED = 5 * ERASED_ROWS
 OTHER_ROWS = 50

@@ -13,7 +13,7 @@ from latecomer.messages.link import LinkMessage
 from latecomer.messages.mqtt import Properties, Puback, Publish, Request, Subscribe, Will
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.sim.sides import Observer
-from tests.simulation.test_wander_stories import Line, Town
+from tests.simulation.town import Line, Town
 
 SEVERAL = HandOverSettings(algorithm="prefetching", destinations=3, guess_at_least=0.0)
 

@@ -14,7 +14,7 @@ from latecomer.messages.link import LinkMessage
 from latecomer.messages.mqtt import Connack, Properties, Publish, Reason, Request, Subscribe, Unsubscribe
 from latecomer.model.record import Kind, Record
 from latecomer.sim.sides import Observer
-from tests.simulation.test_wander_stories import STANDARD, Line, Town
+from tests.simulation.town import STANDARD, Line, Town
 
 LOGGING = HandOverSettings(algorithm="logging")
 SAME = ("subscription", "1 a/#")

@@ -15,7 +15,7 @@ SEEDS_MAX = 300
 KNOWN = {
     "asks_at_once_whatever_has_not_left": 110,
     "asks_before_its_own_events_have_left": 42,
-    "asks_before_the_tree_has_settled": 75,
+    "asks_before_the_tree_has_settled": 194,
     "cut_is_forgotten_after_the_take": 42,
     "cut_without_own_numbers": 28,
     "doubts_do_not_travel": 144,

@@ -194,10 +194,14 @@ class Questions:
     ) -> None:
         """What reaches a store while it answers comes as well, and reaches each of them at another time: so the last
         are counted by what the one that answers had, or those who each keep a part. Which one began is not known, if
-        another has gone on."""
+        another has gone on: that one goes on with all that stands behind, also with more than who began had."""
         assert request.outcome is not None
-        parts = [held.get(store, {}) for store in request.outcome.stores]
+        enders = request.outcome.stores
+        parts = [held.get(store, {}) for store in enders]
         olds = [held[id] for id in whole] or [{id: e for events in parts for id, e in events.items()}]
+        if not whole and len(enders) == 1 and request.events:  # several are merged, and begin when all have ended
+            begun = request.events[0].id
+            olds += [events for id, events in held.items() if id not in enders and begun in events]
         if min(sum(event.id in old for event in request.events) for old in olds) > request.query.last:
             self.violate("range", f"{_asked(request)}: {len(request.events)} came")
 

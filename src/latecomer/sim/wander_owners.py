@@ -52,6 +52,10 @@ class Owners:
     stays: WanderStays
     late: LateLedger
     left_over: dict[tuple[ClientId, BrokerId], None] = field(default_factory=dict)
+    unanswered: dict[tuple[ClientId, BrokerId], None] = field(default_factory=dict)
+    """What is left over at a broker that had not answered yet when the new session ended: nobody asks it any more."""
+    _doubts: dict[tuple[ClientId, BrokerId], tuple[BrokerId, ...]] = field(default_factory=dict)
+    """Because of whom a broker doubts a session, as its disk said last."""
 
     def watch(self) -> None:
         """From now on, look at every write."""
@@ -86,8 +90,18 @@ class Owners:
                 touched[str(write.key)] = None
             if isinstance(write, Put) and write.table == TAKEN:
                 self._takes(broker, write.value)
+            if isinstance(write, (Put, Drop)) and write.table == UNSURE:
+                self._doubts_changed(str(write.key), broker)
         for client in touched:
             self._check(client, broker)
+
+    def _doubts_changed(self, client: ClientId, broker: BrokerId) -> None:
+        before, names = self._doubts.get((client, broker), ()), self._rows(broker, UNSURE).get(client, ())
+        assert isinstance(names, tuple)
+        self._doubts[client, broker] = names
+        if not names and client not in self._rows(broker, SESSION):
+            for other in [other for id, other in self.left_over if id == client and _names(before, other)]:
+                self.unanswered[client, other] = None
 
     def _takes(self, broker: BrokerId, taken: object) -> None:
         """A broker has taken a session from another one: if it was left over there, it is here."""
@@ -102,6 +116,7 @@ class Owners:
             self._find_left_over(client, broker, [*owned, *promised])
         elif broker not in promised:
             self.left_over.pop((client, broker), None)
+            self.unanswered.pop((client, broker), None)
         right = self._right(client, owned)
         if len(right) > 1 and client not in self.stays.split:
             self.violate("owner", f"{' and '.join(right)} own the session of {client}")
@@ -136,7 +151,7 @@ class Owners:
         """Whether a broker says that another may have an older session."""
         names = self._rows(broker, UNSURE).get(client, ())
         assert isinstance(names, tuple)
-        return other in names or EVERYBODY in names or THERE in names
+        return _names(names, other)
 
     def _awaits(self, client: ClientId, broker: BrokerId) -> bool:
         """Whether a broker says that it waits for the answers of all who are there."""
@@ -160,9 +175,12 @@ class Owners:
         if present and (pipe.client, pipe.host) in self.left_over:
             if any(self.unsure_of(pipe.client, other, pipe.host) for other in self.world.nodes):
                 self.stays.part(pipe.client)  # the new session's broker waits for an answer
+            if (pipe.client, pipe.host) in self.unanswered:
+                self.stays.part(pipe.client)  # it did until the client ended that session, and was cut off from here
             if pipe.client not in self.stays.split:
                 self.violate("left over", f"{pipe.host} gave {pipe.client} a session that ended elsewhere")
         self.left_over.pop((pipe.client, pipe.host), None)
+        self.unanswered.pop((pipe.client, pipe.host), None)
 
     def check_quiet(self) -> None:
         """Nothing is under way, and nothing is left over."""
@@ -175,3 +193,9 @@ class Owners:
             if len(owned) > 1:
                 self.violate("owner", f"{' and '.join(owned)} own the session of {client}, and all is quiet")
         self.left_over.clear()
+        self.unanswered.clear()
+
+
+def _names(unsure: tuple[BrokerId, ...], broker: BrokerId) -> bool:
+    """Whether a broker is one of those that may have an older session."""
+    return broker in unsure or EVERYBODY in unsure or THERE in unsure

@@ -14,27 +14,27 @@ from rich.table import Table
 
 from latecomer.cli.as_json import as_json, print_json
 from latecomer.cli.plan import libraries
-from latecomer.cli.spark_options import (
-    MASTER,
-    MEMORY,
-    Conf,
-    Master,
-    Memory,
-    check_first,
-    opened,
-    progress,
-    spark_libraries,
+from latecomer.cli.reproduce_checkins import (
+    BOX,
+    CELL,
+    Box,
+    Cell,
+    Checkins,
+    Since,
+    Spark,
+    Until,
+    asked,
+    judged,
+    prepared,
+    tell,
 )
+from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, progress, spark_libraries
 from latecomer.model.errors import SettingsError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from latecomer.experiments.claim import Claim
     from latecomer.experiments.grid import Job, Measures, Spread
-    from latecomer.experiments.papers import Outcome, Told
+    from latecomer.experiments.papers import Told
     from latecomer.experiments.verdict import Part, Verdict
-    from latecomer.pipeline.stages.checkins import Region
 
 COLOURS = {
     "reproduced": "green",
@@ -78,16 +78,11 @@ def reproduce(
         Path | None,
         typer.Option(metavar="DIR", help="mobility: also predict the real movements in this folder, and count them."),
     ] = None,
-    checkins: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE", help="dynatops: also judge the location claims on these; may be repeated."),
-    ] = None,
-    cell: Annotated[float, typer.Option(metavar="DEGREES", help="Size of a cell of --checkins.")] = 2.5,
-    box: Annotated[
-        str, typer.Option(metavar="BOX", help="Of --checkins: us, paper, or SOUTH,WEST,NORTH,EAST in degrees.")
-    ] = "27.5,-125,47.5,-65",
-    since: Annotated[str, typer.Option(metavar="TIME", help="Check-ins from then on.")] = "",
-    until: Annotated[str, typer.Option(metavar="TIME", help="Check-ins up to then.")] = "",
+    checkins: Checkins = None,
+    cell: Cell = CELL,
+    box: Box = BOX,
+    since: Since = "",
+    until: Until = "",
     master: Master = MASTER,
     memory: Memory = MEMORY,
     conf: Conf = None,
@@ -98,7 +93,7 @@ def reproduce(
         raise SettingsError("--jobs", f"{master} has the cores it has: leave out --jobs or --master")
     with libraries():
         from latecomer.experiments.grid import alone
-        from latecomer.experiments.pages import write_page
+        from latecomer.experiments.pages import write_pages
         from latecomer.experiments.papers import PAPERS, QUICK_SEEDS, SEEDS, chosen
         from latecomer.experiments.papers import reproduce as reproduce_claim
     wanted = chosen(claims or [])
@@ -109,21 +104,21 @@ def reproduce(
     where = f"local[{jobs}]" if jobs else master
     if data is not None:
         _check_data(data, jobs, [claim.paper for claim in wanted])
-    region = _check_checkins(checkins, jobs, where, wanted, (cell, box, since, until)) if checkins else None
+    on = Spark(where, memory, conf)
+    recording = asked(checkins, (cell, box, since, until), jobs, wanted, on)
+    people = None if recording is None else prepared(recording, on, out, runs)
     with ExitStack() as stack:
-        spread = alone if jobs == 1 else _spread(stack, where, memory, conf)
+        spread = alone if jobs == 1 else _spread(stack, on)
         told = stack.enter_context(progress_bar(len(wanted)))
         outcomes = [reproduce_claim(claim, out, runs, quick=quick, spread=spread, told=told) for claim in wanted]
-    for paper in PAPERS:
-        found = [outcome for outcome in outcomes if outcome.claim.paper == paper]
-        if docs is not None and found:
-            write_page(paper, found, docs, runs)
+    if docs is not None:
+        write_pages(outcomes, docs, runs)
     if data is not None:
-        with opened(where, memory, conf) as spark:
-            _real_movements(spark, data, out, docs, quiet=json)
-    if checkins and region is not None:
-        with opened(where, memory, conf) as spark:
-            _real_checkins(spark, checkins, region, outcomes, out, docs, runs=runs, quick=quick, quiet=json)
+        _real_movements(on, data, out, docs, quiet=json)
+    if recording is not None and people is not None:
+        file = judged(recording, people, on, outcomes, out, docs, quick=quick)
+        if not json:
+            tell(file)
     verdicts = [outcome.verdict for outcome in outcomes]
     out.mkdir(parents=True, exist_ok=True)
     (out / "verdicts.json").write_text(as_json(verdicts), encoding="utf-8")
@@ -153,68 +148,19 @@ def _check_data(data: Path, jobs: int, papers: Sequence[str]) -> None:
     recorded_in(data)
 
 
-def _real_movements(spark: SparkSession, data: Path, out: Path, docs: Path | None, *, quiet: bool) -> None:
+def _real_movements(on: Spark, data: Path, out: Path, docs: Path | None, *, quiet: bool) -> None:
     """Beyond the paper: what prefetching costs and saves on real movements."""
     from latecomer.experiments.mobility.payoff_job import payoffs
     from latecomer.experiments.mobility.payoff_page import write_payoff
 
-    with progress("movement") as told:
+    with progress("movement") as told, opened(*on) as spark:
         found = payoffs(spark, data, out, told)
     file = write_payoff(found, docs or out)
     if not quiet:
         Console(highlight=False).print(f"real movements are in {file}", soft_wrap=True, markup=False)
 
 
-def _check_checkins(
-    files: Sequence[str], jobs: int, master: str, wanted: Sequence[Claim], looked_at: tuple[float, str, str, str]
-) -> Region:
-    """What can be said about --checkins before anything is measured."""
-    with spark_libraries():
-        from latecomer.cli.checkins import read_region
-        from latecomer.experiments.dynatops.location.recorded import ground_of
-    from latecomer.experiments.dynatops.location.claims import CLAIMS
-
-    if not any(claim in CLAIMS for claim in wanted):
-        named = ", ".join(claim.id for claim in CLAIMS)
-        raise SettingsError("--checkins", f"they belong to {named}: name dynatops or one of these")
-    if jobs == 1:
-        raise SettingsError("--checkins", "check-ins are read on Spark: leave out --jobs 1")
-    region = read_region(*looked_at)
-    ground_of(region)
-    check_first(master, files)
-    return region
-
-
-def _real_checkins(
-    spark: SparkSession,
-    files: Sequence[str],
-    region: Region,
-    outcomes: Sequence[Outcome],
-    out: Path,
-    docs: Path | None,
-    *,
-    runs: int,
-    quick: bool,
-    quiet: bool,
-) -> None:
-    """The location claims once more, on people who were recorded."""
-    from latecomer.experiments.dynatops.location import recorded
-    from latecomer.experiments.dynatops.location.claims import CLAIMS
-    from latecomer.experiments.dynatops.location.recorded_page import write_recorded
-    from latecomer.experiments.grid import on_spark
-
-    claims = [outcome.claim for outcome in outcomes if outcome.claim in CLAIMS]
-    with progress("check-ins") as told:
-        people = recorded.recorded_people(spark, files, region, out / "recorded", min(runs, recorded.SEEDS))
-        told("location model")
-        real = recorded.judge(claims, people, out, quick=quick, spread=on_spark(spark))
-    made_up = {outcome.claim.id: outcome.verdict for outcome in outcomes}
-    file = write_recorded([Path(file).name for file in files], people, real, made_up, docs or out)
-    if not quiet:
-        Console(highlight=False).print(f"real check-ins are in {file}", soft_wrap=True, markup=False)
-
-
-def _spread(stack: ExitStack, master: str, memory: str, conf: Sequence[str] | None) -> Spread:
+def _spread(stack: ExitStack, on: Spark) -> Spread:
     """On Spark, which is started when there is something to measure, and ends with the stack."""
     found: list[Spread] = []
 
@@ -224,7 +170,7 @@ def _spread(stack: ExitStack, master: str, memory: str, conf: Sequence[str] | No
         if not found:
             from latecomer.experiments.grid import on_spark
 
-            found.append(on_spark(stack.enter_context(opened(master, memory, conf))))
+            found.append(on_spark(stack.enter_context(opened(*on))))
         yield from found[0](jobs)
 
     return spread

@@ -55,6 +55,14 @@ OLD_RULE = (
 )
 
 
+def write_pages(outcomes: Sequence[Outcome], folder: Path, seeds: int) -> None:
+    """A page for every paper that there is anything about."""
+    for paper in TITLES:
+        found = [outcome for outcome in outcomes if outcome.claim.paper == paper]
+        if found:
+            write_page(paper, found, folder, seeds)
+
+
 def write_page(paper: str, outcomes: Sequence[Outcome], folder: Path, seeds: int) -> Path:
     """The page of a paper with its charts beside it."""
     lines, old = [*_head(paper, outcomes, seeds)], _judged_before(outcomes)

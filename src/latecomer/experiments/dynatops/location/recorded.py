@@ -6,8 +6,9 @@ claim is measured with these people instead of made-up ones, and the claim judge
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import log2, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,10 +17,11 @@ import msgspec
 from latecomer.experiments.claim import Claim
 from latecomer.experiments.dynatops.location.ground import Ground
 from latecomer.experiments.dynatops.location.located import Located, Stage, measured
+from latecomer.experiments.dynatops.location.reading import load_beside
 from latecomer.experiments.dynatops.location.visits import read_workload
 from latecomer.experiments.grid import Measures, Spread, Table, alone, measure
 from latecomer.experiments.verdict import Verdict
-from latecomer.model.errors import SettingsError
+from latecomer.model.errors import LatecomerError, SettingsError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +31,15 @@ if TYPE_CHECKING:
 SEEDS = 20
 CELLS_LEAST, CELLS_MOST = 50, 2000
 """Clusters have up to 50 brokers; a run with more cells than these takes hours."""
+HOURS_LEAST = 528
+"""22 days: brokers change places within them even with the longest T_free, which is 504 h."""
+USERS_LEAST = 100
 CACHE = "measured-checkins.jsonl"
+CONVERTED = "these are options of `latecomer checkins`: give the check-ins that it writes with --out to --checkins"
+    "these options are those of `latecomer checkins`: give the check-ins that it writes with --out to --checkins"
+)
+Told = Callable[[str], None]
+"""Told what is being done."""
 
 
 class Recorded(Located, frozen=True, kw_only=True):
@@ -58,9 +68,27 @@ class People(msgspec.Struct, frozen=True):
     users: int
     visits: int
     checkins: int
+    hours: int
+    """From the first check-in to the last."""
     filled: int
     """Cells in which anybody checked in."""
+    first: str
+    last: str
+    """Check-ins, UTC."""
     tables: tuple[str, ...]
+
+    @property
+    def side(self) -> int:
+        """Of GeoPS's map, in its cells: the power of two that comes nearest to as many cells; 32 for the paper's."""
+        return 1 << round(log2(sqrt(self.rows * self.columns)))
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A claim on recorded people."""
+
+    verdict: Verdict
+    load: str
+    """How uneven brokers' loads are, as a sentence."""
 
 
 def ground_of(region: Region) -> Ground:
@@ -74,7 +102,9 @@ def ground_of(region: Region) -> Ground:
     return Ground(rows, columns, region.south, region.west, north, east)
 
 
-def recorded_people(spark: SparkSession, files: Sequence[str], region: Region, out: Path, seeds: int) -> People:
+def recorded_people(
+    spark: SparkSession, files: Sequence[str], region: Region, out: Path, seeds: int, told: Told = lambda _: None
+) -> People:
     """Check-ins → cells → subscriptions → changes, with other friends for every seed."""
     import pyarrow.parquet as pq
 
@@ -85,18 +115,47 @@ def recorded_people(spark: SparkSession, files: Sequence[str], region: Region, o
 
     ground = ground_of(region)
     cells = Cells(ground.rows, ground.columns, ground.south, ground.west, region.cell, region.cell)
-    found = analyse_checkins(spark, Files(files=tuple(files), region=region), out / "checkins")
+    try:
+        found = analyse_checkins(spark, Files(files=tuple(files), region=region), out / "checkins", told)
+    except LatecomerError as error:
+        if "--max-bad" not in str(error):
+            raise
+        raise LatecomerError(f"{error}; {CONVERTED}") from None
     assert found.path is not None, "it was told where to write"
     table = str(found.path / "checkins")
-    made = [
-        location_model(spark, Order(checkins=table, cells=cells, seed=seed), out / "location" / str(seed))
-        for seed in range(seeds)
-    ]
-    filled = len(pq.read_table(made[0].published, columns=["cell"])["cell"].unique())
-    tables = tuple(str(one.changes.parent) for one in made)
+    made = []
+    for seed in range(seeds):
+        told(f"friends, {seed + 1} of {seeds}")
+        made.append(location_model(spark, Order(checkins=table, cells=cells, seed=seed), out / "location" / str(seed)))
     first = made[0]
-    where = (ground.rows, ground.columns, ground.south, ground.west, region.cell)
-    return People(*where, first.users, first.visits, first.checkins, filled, tables)
+    published = pq.read_table(first.published)
+    hours = published["hour"].to_numpy()
+    people = People(
+        rows=ground.rows,
+        columns=ground.columns,
+        south=ground.south,
+        west=ground.west,
+        degrees=region.cell,
+        users=first.users,
+        visits=first.visits,
+        checkins=first.checkins,
+        hours=int(hours.max() - hours.min()) + 1,
+        filled=len(published["cell"].unique()),
+        first=found.counts.first,
+        last=found.counts.last,
+        tables=tuple(str(one.changes.parent) for one in made),
+    )
+    _check(people)
+    return people
+
+
+def _check(people: People) -> None:
+    if people.users < USERS_LEAST:
+        told = f"{people.users:,} users are fewer than {USERS_LEAST}"
+        raise SettingsError("--checkins", f"{told}, too few to compare brokers by; widen --box, --since or --until")
+    if people.hours < HOURS_LEAST:
+        told = f"from {people.first} to {people.last} are {people.hours / 24:.0f} days, fewer than {HOURS_LEAST // 24}"
+        raise SettingsError("--checkins", f"{told}, in which brokers change places at all; widen --since or --until")
 
 
 def with_people(setting: Located, people: People) -> Recorded:
@@ -104,17 +163,31 @@ def with_people(setting: Located, people: People) -> Recorded:
     kept = {name: getattr(setting, name) for name in setting.__struct_fields__}
     kept |= {name: getattr(people, name) for name in ("rows", "columns", "south", "west", "degrees", "tables")}
     kept |= {"users": people.users, "checkins": people.checkins, "seeds": len(people.tables)}
+    kept |= {"side": people.side, "branches": (2,) * round(log2(people.side))}
     return Recorded(**kept)
 
 
 def judge(
-    claims: Sequence[Claim], people: People, folder: Path, *, quick: bool = False, spread: Spread = alone
-) -> list[Verdict]:
+    claims: Sequence[Claim],
+    people: People,
+    folder: Path,
+    *,
+    quick: bool = False,
+    spread: Spread = alone,
+    told: Told = lambda _: None,
+) -> list[Judged]:
     """The claims of the location model, judged on recorded people; sweeps are left out."""
     found = []
     for claim in claims:
+
+        def measured_so_far(done: int, total: int, id: str = claim.id) -> None:
+            told(f"{id}, {done} of {total}")
+
         settings = [one for axis in claim.axes(quick) for one in axis.settings() if isinstance(one, Located)]
         others = {one: with_people(one, people) for one in settings}
-        table = measure(list(others.values()), len(people.tables), folder / CACHE, spread=spread)
-        found.append(claim.judge(Table({one: table.rows[other] for one, other in others.items()}), quick))
+        measured_with = measure(
+            list(others.values()), len(people.tables), folder / CACHE, spread=spread, told=measured_so_far
+        )
+        table = Table({one: measured_with.rows[other] for one, other in others.items()})
+        found.append(Judged(claim.judge(table, quick), load_beside(table, settings[0])))
     return found

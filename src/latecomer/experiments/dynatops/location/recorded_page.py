@@ -5,43 +5,60 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from latecomer.experiments.dynatops.location.recorded import People
+from latecomer.experiments.dynatops.location.recorded import Judged, People
 from latecomer.experiments.verdict import Part, Verdict
-
-NAME = "dynatops-real"
 
 
 def write_recorded(
-    names: Sequence[str], people: People, real: Sequence[Verdict], made_up: Mapping[str, Verdict], folder: Path
+    names: Sequence[str], people: People, real: Sequence[Judged], made_up: Mapping[str, Verdict], folder: Path
 ) -> Path:
+    """One page for each data: that of `checkins.parquet` is `dynatops-on-checkins.md`."""
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{NAME}.md"
+    file = folder / f"dynatops-on-{Path(names[0]).stem}.md"
     file.write_text("\n".join(page(names, people, real, made_up)) + "\n", encoding="utf-8")
     return file
 
 
-def page(names: Sequence[str], people: People, real: Sequence[Verdict], made_up: Mapping[str, Verdict]) -> list[str]:
+def page(names: Sequence[str], people: People, real: Sequence[Judged], made_up: Mapping[str, Verdict]) -> list[str]:
     lines = [
-        "# *dynatops*, on real check-ins",
+        f"# *dynatops* on {', '.join(names)}",
         "",
         "The location claims of [*dynatops*](dynatops.md) with people who were recorded instead of made up: the same "
         "systems, parameters and rules of judging. Written by `latecomer reproduce dynatops --checkins FILE`.",
         "",
-        f"Data: {', '.join(names)}. {people.users:,} users check in {people.checkins:,} times in {people.visits:,} "
-        f"visits. The ground is {people.rows} × {people.columns} cells of {people.degrees:g} degrees, one broker and "
-        f"one topic each, from {people.south:g} north and {people.west:g} east on; people are in {people.filled} of "
-        f"these cells. {len(people.tables)} seeds: who follows whom, positions and delays differ between them, the "
-        "check-ins do not, so an interval says nothing about other people.",
+        f"{people.users:,} users check in {people.checkins:,} times, in {people.visits:,} visits, from {people.first} "
+        f"to {people.last} (UTC). The ground is {people.rows} × {people.columns} cells of {people.degrees:g} degrees, "
+        f"one broker and one topic each; its corner in the south-west is at {people.south:g}, {people.west:g}. People "
+        f"are in {people.filled} of these cells. GeoPS has {people.side} × {people.side}. {len(people.tables)} seeds: "
+        "who follows whom, positions and delays differ between them, the check-ins do not, so an interval says nothing "
+        "about other people.",
         "",
+        "| claim | real check-ins | made up |",
+        "|---|---|---|",
     ]
-    for verdict in real:
-        beside = made_up.get(verdict.id)
-        known = {} if beside is None else {part.paper: part for part in beside.parts}
-        lines += [f"## {verdict.id}: {verdict.verdict}", "", f"> {verdict.paper}", ""]
-        lines += ["| the paper | real check-ins | | made up | |", "|---|---|---|---|---|"]
-        lines += [_row(part, known.get(part.paper)) for part in verdict.parts]
-        lines.append("")
-    return lines[:-1]
+    lines += [f"| {one.verdict.id} | {one.verdict.verdict} | {_beside(one.verdict.id, made_up)} |" for one in real]
+    for one in real:
+        lines += ["", *_section(one, made_up.get(one.verdict.id))]
+    return lines
+
+
+def _section(judged: Judged, beside: Verdict | None) -> list[str]:
+    known = {} if beside is None else {part.paper: part for part in beside.parts}
+    return [
+        f"## {judged.verdict.id}: {judged.verdict.verdict}",
+        "",
+        f"> {judged.verdict.paper}",
+        "",
+        "| the paper | real check-ins | | made up | |",
+        "|---|---|---|---|---|",
+        *(_row(part, known.get(part.paper)) for part in judged.verdict.parts),
+        "",
+        judged.load,
+    ]
+
+
+def _beside(id: str, made_up: Mapping[str, Verdict]) -> str:
+    return made_up[id].verdict if id in made_up else "not measured"
 
 
 def _row(part: Part, other: Part | None) -> str:

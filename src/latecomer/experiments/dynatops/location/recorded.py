@@ -36,8 +36,6 @@ HOURS_LEAST = 528
 USERS_LEAST = 100
 CACHE = "measured-checkins.jsonl"
 CONVERTED = "these are options of `latecomer checkins`: give the check-ins that it writes with --out to --checkins"
-    "these options are those of `latecomer checkins`: give the check-ins that it writes with --out to --checkins"
-)
 Told = Callable[[str], None]
 """Told what is being done."""
 

@@ -32,6 +32,7 @@ from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, op
 from latecomer.model.errors import SettingsError
 
 if TYPE_CHECKING:
+    from latecomer.experiments.claim import Claim
     from latecomer.experiments.grid import Job, Measures, Spread
     from latecomer.experiments.papers import Told
     from latecomer.experiments.verdict import Part, Verdict
@@ -94,12 +95,11 @@ def reproduce(
     with libraries():
         from latecomer.experiments.grid import alone
         from latecomer.experiments.pages import write_pages
-        from latecomer.experiments.papers import PAPERS, QUICK_SEEDS, SEEDS, chosen
+        from latecomer.experiments.papers import QUICK_SEEDS, SEEDS, chosen
         from latecomer.experiments.papers import reproduce as reproduce_claim
     wanted = chosen(claims or [])
-    incomplete = [claim.paper for claim in wanted if any(other not in wanted for other in PAPERS[claim.paper])]
-    if docs is not None and incomplete:
-        raise SettingsError("--docs", f"a page has all claims of a paper: say {incomplete[0]} instead of naming some")
+    if docs is not None:
+        _check_whole(wanted)
     runs = seeds or (QUICK_SEEDS if quick else SEEDS)
     where = f"local[{jobs}]" if jobs else master
     if data is not None:
@@ -119,13 +119,25 @@ def reproduce(
         file = judged(recording, people, on, outcomes, out, docs, quick=quick)
         if not json:
             tell(file)
-    verdicts = [outcome.verdict for outcome in outcomes]
+    _finish([outcome.verdict for outcome in outcomes], out, json=json)
+
+
+def _finish(verdicts: list[Verdict], out: Path, *, json: bool) -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / "verdicts.json").write_text(as_json(verdicts), encoding="utf-8")
     if json:
         print_json(verdicts)
     else:
         show(verdicts, out)
+
+
+def _check_whole(wanted: Sequence[Claim]) -> None:
+    """Pages are about whole papers."""
+    from latecomer.experiments.papers import PAPERS
+
+    for claim in wanted:
+        if any(other not in wanted for other in PAPERS[claim.paper]):
+            raise SettingsError("--docs", f"a page has all claims of a paper: say {claim.paper} instead of naming some")
 
 
 def _check(seeds: int, jobs: int, quick: bool, docs: Path | None) -> None:

@@ -24,7 +24,7 @@ CLOSED_FORM = "plans that were solved and requests that were simulated message b
 SEEDS = {
     "storing": "{seeds} seeds a point, means with 95 % intervals; " + CLOSED_FORM,
     "planning": "{seeds} seeds a point, means with 95 % intervals; " + CLOSED_FORM,
-    "dynatops": "{dear} seeds a point in the Poisson model, means with 95 % intervals",
+    "dynatops": "{dear} seeds a point that is judged, means with 95 % intervals",
     "mobility": "{dear} seeds a point, up to 100 for Fig. 5, means with 95 % intervals",
 }
 INTRODUCTIONS = {"dynatops": DYNATOPS, "mobility": MOBILITY}

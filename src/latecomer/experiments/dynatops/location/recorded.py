@@ -17,7 +17,7 @@ import msgspec
 from latecomer.experiments.claim import Claim
 from latecomer.experiments.dynatops.location.ground import Ground
 from latecomer.experiments.dynatops.location.located import Located, Stage, measured
-from latecomer.experiments.dynatops.location.reading import load_beside
+from latecomer.experiments.dynatops.location.reading import NOTIFIED, load_beside
 from latecomer.experiments.dynatops.location.visits import read_workload
 from latecomer.experiments.grid import Measures, Spread, Table, alone, measure
 from latecomer.experiments.verdict import Verdict
@@ -34,6 +34,8 @@ CELLS_LEAST, CELLS_MOST = 50, 2000
 HOURS_LEAST = 528
 """22 days: brokers change places within them even with the longest T_free, which is 504 h."""
 USERS_LEAST = 100
+EVERY_H = NOTIFIED.every_h
+"""Notifications are counted in every so many hours, in all settings: recorded people may do nothing for hours."""
 CACHE = "measured-checkins.jsonl"
 CONVERTED = "these are options of `latecomer checkins`: give the check-ins that it writes with --out to --checkins"
 Told = Callable[[str], None]
@@ -68,6 +70,8 @@ class People(msgspec.Struct, frozen=True):
     checkins: int
     hours: int
     """From the first check-in to the last."""
+    notified: int
+    """Check-ins in the hours in which notifications are counted."""
     filled: int
     """Cells in which anybody checked in."""
     first: str
@@ -127,7 +131,8 @@ def recorded_people(
         made.append(location_model(spark, Order(checkins=table, cells=cells, seed=seed), out / "location" / str(seed)))
     first = made[0]
     published = pq.read_table(first.published)
-    hours = published["hour"].to_numpy()
+    hours = published["hour"].to_numpy() - published["hour"].to_numpy().min()
+    counted = published["checkins"].to_numpy()[(hours + 1) % EVERY_H == 0]
     people = People(
         rows=ground.rows,
         columns=ground.columns,
@@ -137,7 +142,8 @@ def recorded_people(
         users=first.users,
         visits=first.visits,
         checkins=first.checkins,
-        hours=int(hours.max() - hours.min()) + 1,
+        hours=int(hours.max()) + 1,
+        notified=int(counted.sum()),
         filled=len(published["cell"].unique()),
         first=found.counts.first,
         last=found.counts.last,
@@ -154,6 +160,9 @@ def _check(people: People) -> None:
     if people.hours < HOURS_LEAST:
         told = f"from {people.first} to {people.last} are {people.hours / 24:.0f} days, fewer than {HOURS_LEAST // 24}"
         raise SettingsError("--checkins", f"{told}, in which brokers change places at all; widen --since or --until")
+    if not people.notified:
+        told = f"no check-in is in one of the hours in which notifications are counted, every {EVERY_H}th"
+        raise SettingsError("--checkins", f"{told}; widen --box, --since or --until")
 
 
 def with_people(setting: Located, people: People) -> Recorded:
@@ -161,7 +170,7 @@ def with_people(setting: Located, people: People) -> Recorded:
     kept = {name: getattr(setting, name) for name in setting.__struct_fields__}
     kept |= {name: getattr(people, name) for name in ("rows", "columns", "south", "west", "degrees", "tables")}
     kept |= {"users": people.users, "checkins": people.checkins, "seeds": len(people.tables)}
-    kept |= {"side": people.side, "branches": (2,) * round(log2(people.side))}
+    kept |= {"every_h": EVERY_H, "side": people.side, "branches": (2,) * round(log2(people.side))}
     return Recorded(**kept)
 
 

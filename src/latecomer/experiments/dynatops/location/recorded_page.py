@@ -24,7 +24,8 @@ def page(names: Sequence[str], people: People, real: Sequence[Judged], made_up: 
         f"# *dynatops* on {', '.join(names)}",
         "",
         "The location claims of [*dynatops*](dynatops.md) with people who were recorded instead of made up: the same "
-        "systems, parameters and rules of judging. Written by `latecomer reproduce dynatops --checkins FILE`.",
+        "systems, parameters and rules of judging, without sweeps. Written by `latecomer reproduce dynatops --checkins "
+        "FILE`.",
         "",
         f"{people.users:,} users check in {people.checkins:,} times, in {people.visits:,} visits, from {people.first} "
         f"to {people.last} (UTC). The ground is {people.rows} × {people.columns} cells of {people.degrees:g} degrees, "
@@ -32,6 +33,8 @@ def page(names: Sequence[str], people: People, real: Sequence[Judged], made_up: 
         f"are in {people.filled} of these cells. GeoPS has {people.side} × {people.side}. {len(people.tables)} seeds: "
         "who follows whom, positions and delays differ between them, the check-ins do not, so an interval says nothing "
         "about other people.",
+        "",
+        max((one.load for one in real), key=len, default=""),
         "",
         "| claim | real check-ins | made up |",
         "|---|---|---|",
@@ -52,8 +55,6 @@ def _section(judged: Judged, beside: Verdict | None) -> list[str]:
         "| the paper | real check-ins | | made up | |",
         "|---|---|---|---|---|",
         *(_row(part, known.get(part.paper)) for part in judged.verdict.parts),
-        "",
-        judged.load,
     ]
 
 

@@ -59,6 +59,11 @@ FOUND = {
         "wander",
         (3935502803,),
     ),
+    # A client asks twice, gets the second answer, acknowledges half of it, moves, and gets the other half again as DUP.
+    "the checker took repetitions behind the end of a second answer for older events": (
+        "travel",
+        (3430653903,),
+    ),
 }
 
 

@@ -366,16 +366,18 @@ class HistoryLedger(Observer):
         if episode.again < 0:
             self._check_order_of(episode, episode.arrivals)
         else:
+            middle = max(episode.again, episode.marker_index)
             self._check_order_of(episode, episode.arrivals[: episode.again])
-            self._check_order_of(episode, episode.arrivals[max(episode.again, episode.marker_index) :])
+            self._check_order_of(episode, episode.arrivals[middle:], episode.arrivals[:middle])
 
-    def _check_order_of(self, episode: Episode, arrivals: Sequence[Arrival]) -> None:
-        got: dict[str, None] = {}
+    def _check_order_of(self, episode: Episode, arrivals: Sequence[Arrival], before: Sequence[Arrival] = ()) -> None:
+        """Each message counts when it comes first: what was not acknowledged comes again [MQTT-4.4.0-1]."""
+        known, got = {arrival.token for arrival in before}, set[str]()
         newest: dict[tuple[ClientId, str, int], int] = {}
         for arrival in arrivals:
-            if arrival.token in got:
+            if arrival.token in got or (arrival.token in known and not arrival.counts):
                 continue
-            got[arrival.token] = None
+            got.add(arrival.token)
             publication = self.publications[arrival.token]
             source = (publication.publisher, publication.topic, publication.qos)
             resent = publication.qos == 1 and self.resent.get(arrival.token)

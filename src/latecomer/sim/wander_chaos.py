@@ -20,7 +20,7 @@ from latecomer.core.session import delivery, erasing, given
 from latecomer.core.session.limits import NEVER_S, SessionLimits
 from latecomer.core.settings import BrokerSettings
 from latecomer.messages.mqtt import V5, V311, Disconnect, Reason
-from latecomer.model.ids import BrokerId
+from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.topology import Topology
 from latecomer.sim.chaos import SECOND_US, Life
 from latecomer.sim.mqtt_chaos import FILTERS, GROUPS, TOPICS, MqttChaos
@@ -68,6 +68,8 @@ class WanderChaos(MqttChaos):
         self._mishaps = Random(f"{seed} leftovers mishap")
         self._unlucky = self._mishaps.random() < UNLUCKY
         """Something goes wrong at the frames of clients that go on while their owners are away."""
+        self._pages = Random(f"{seed} leftovers page")
+        """Drawn apart, so that lives in which no page of leftovers is sent at the end are what they were."""
         self._goes_on_until = 0
         """When a fuse is on what is said about an absent owner: so long nothing is healed."""
         self.tunnels = Random(f"{seed} tunnel")
@@ -79,7 +81,7 @@ class WanderChaos(MqttChaos):
         self._eager = self.random.random() < 0.5
         """Clients move just when trees change."""
         self._page_rows = self.random.choice((1, 2, rows.PAGE_ROWS))
-        self.fuses = Fuses(self.world, self._strike_client, self._tree_ready, self._say)
+        self.fuses = Fuses(self.world, self._strike_client, self._tree_ready, self._say, self._strikes_until)
         self.world.observe(self.fuses)
         self._faults["fuse"] = self.fuses.arm
 
@@ -195,7 +197,10 @@ class WanderChaos(MqttChaos):
     def _settle(self) -> None:
         self.clients.hasty, self.clients.whole_since = False, self.world.now
         self.fuses.disarm()
+        # Most brokers that were away meet the new owners of their sessions only when everything is healed.
+        self.fuses.arm_page(self._pages)
         super()._settle()
+        self.fuses.disarm()
 
     def _quiet(self) -> bool:
         quiet = super()._quiet()
@@ -266,6 +271,11 @@ class WanderChaos(MqttChaos):
             token = f"{client.id}:{client.published}"
             self.clients.publish(client, Publication(token, client.id, client.published, topic, qos, value=9))
         self.world.at(self.world.now + random.choice((1_000, 10_000, 60_000)), self.clients.hop, client)
+
+    def _strikes_until(self, end: Instant) -> None:
+        """A fuse has burnt down. If everything else is healed, the network is whole when its fault is over."""
+        if self.clients.whole_since is not None:
+            self.clients.whole_since = end
 
     def _tree_ready(self, broker: BrokerId) -> None:
         """A broker has another tree: events are sent again in it, and its clients leave for another just then."""

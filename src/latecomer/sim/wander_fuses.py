@@ -1,8 +1,8 @@
 """Fuses on frames: something goes wrong just before or after the n-th frame of a kind is sent.
 
-Frames are known by the names of their types. Whoever has to do with a frame can be struck: the two ends of the link it
-is on, and the two brokers it goes between. *Before* means that the frame is lost with whatever strikes; *after* that it
-is under way.
+Frames are known by the names of their types, pages of leftovers also by a name of their own. Whoever has to do with a
+frame can be struck: the two ends of the link it is on, and the two brokers it goes between. *Before* means that the
+frame is lost with whatever strikes; *after* that it is under way.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ FRAMES = tuple(kind.__name__ for kind in get_args(HandOverFrame) if not kind.__n
 """The frames of hand-overs, but for those that copy sessions (`wander_ahead`)."""
 OF_ABSENT_OWNERS = tuple(kind.__name__ for kind in (Remembered, Leftovers, LeftoversWanted))
 """The frames of clients whose sessions are at brokers that are away, or were."""
+PAGE = "page of leftovers"
+"""Of all `Leftovers`, those that have rows."""
 STRIKES = ("crash", "crash", "torn", "cut", "partition", "deafen", "pause", "hop", "break")
 ENDS = ("from_broker", "to")
 """Fields in which frames say between whom they go."""
@@ -52,6 +54,8 @@ class Fuses(Observer):
     tree_ready: Callable[[BrokerId], None]
     """Told which broker has another tree."""
     say: Callable[[str], None]
+    strikes_until: Callable[[Instant], None]
+    """Told when the fault of a fuse is over."""
     armed: list[Fuse] = field(default_factory=list)
     fired: Counter[str] = field(default_factory=Counter)
 
@@ -68,6 +72,11 @@ class Fuses(Observer):
         )
         self.armed.append(fuse)
 
+    def arm_page(self, draw: Random) -> None:
+        """A page of leftovers is lost on its way, because one of the brokers it goes between crashes."""
+        count, role, time_us = draw.choice((1, 1, 2)), draw.randrange(4), draw.choice((50_000, 300_000, 1_000_000))
+        self.armed.append(Fuse(PAGE, count, True, "crash", role, time_us))
+
     def disarm(self) -> None:
         self.armed.clear()
 
@@ -75,8 +84,8 @@ class Fuses(Observer):
         if not self.armed:
             return
         for frame in frames:
-            name = type(frame).__name__
-            for fuse in [fuse for fuse in self.armed if fuse.frame == name]:
+            names = _names(frame)
+            for fuse in [fuse for fuse in self.armed if fuse.frame in names]:
                 fuse.count -= 1
                 if not fuse.count:
                     self.armed.remove(fuse)
@@ -86,6 +95,7 @@ class Fuses(Observer):
         world, when = self.world, "before" if fuse.before else "after"
         ends = [sender, receiver, *_ends(frame, world)]
         broker = ends[fuse.role % len(ends)]
+        self.strikes_until(world.now + fuse.time_us)
         self.fired[f"{fuse.frame} {fuse.strike}"] += 1
         self.say(f"fault: {fuse.strike} at {broker} {when} {fuse.frame} from {sender} to {receiver}")
         if fuse.before and fuse.strike in ("crash", "torn", "cut", "partition"):
@@ -132,6 +142,12 @@ class Fuses(Observer):
 def _ends(frame: object, world: World) -> list[BrokerId]:
     found = (getattr(frame, name, "") for name in ENDS)
     return [broker for broker in found if broker in world.nodes]
+
+
+def _names(frame: LinkMessage) -> tuple[str, ...]:
+    """What fuses call a frame."""
+    name = type(frame).__name__
+    return (name, PAGE) if type(frame) is Leftovers and frame.rows else (name,)
 
 
 def _client(frame: object) -> str:

@@ -9,6 +9,7 @@ from math import inf
 import msgspec
 
 from latecomer.experiments.charts import Curve, Panel
+from latecomer.experiments.claim import COUNTED
 from latecomer.experiments.dynatops.location.located import (
     BAYEUX_NEAR,
     BAYEUX_PLACE,
@@ -32,8 +33,6 @@ SWEPT_SEEDS = 20
 """A sweep shows whether a choice matters; it decides nothing."""
 C = 10
 """Where the paper does not say which: that of its Fig. 9."""
-COUNTED = 1000
-"""Numbers from here on are shown without decimals."""
 BAYEUX = (BAYEUX_STATIC, BAYEUX_PLACE, BAYEUX_NEAR)
 
 REDUCED = Located(

@@ -111,6 +111,11 @@ def test_a_sweep_is_a_table_with_our_choice_in_bold() -> None:
     ]
 
 
+def test_large_numbers_of_a_sweep_have_no_decimals() -> None:
+    table = Table({Placing(): [{"a": 12_345.6}, {"a": 12_345.6}]})
+    assert Column("a", "mean", "a").show(table, Placing()) == "12,346 ± 0"
+
+
 def test_what_is_not_judged_does_not_count_on_a_page(tmp_path: Path) -> None:
     claim = chosen(["S2"])[0]
     found = verdict("S2", "p", [exactly("a", 1, 1), shown(exactly("b", 1, 2))])

@@ -69,6 +69,7 @@ def test_an_estimate_shows_its_unit_and_interval() -> None:
     assert shown.show(" %") == "12.3 % ± 0.7"
     assert shown.show("", 2) == "12.35 ± 0.68"
     assert Estimate(-1e-9, 0, 20).show(" %") == "0.0 % ± 0.0"
+    assert Estimate(-1234.56, 2345.67, 20).show(" %") == "-1,234.6 % ± 2,345.7"
     assert Estimate(math.inf, math.inf, 20).show(" %") == "∞ %"
     assert shown.meets(13, 20)
     assert not shown.meets(13.1, 20)

@@ -92,6 +92,11 @@ def after(rows: list[Row], going: Mapping[str, str]) -> list[Row]:
     return [(client, going.get(client, broker), topic) for client, broker, topic in rows]
 
 
+def test_a_file_without_changes_has_none(spark: SparkSession) -> None:
+    found = advise(spark, held_of(spark, held(drawn(7))), CLUSTERS, HomesWish(), changes_of(spark, []))
+    assert (found.client_changes, found.before.changes, found.after.changes) == (0, 0, 0)
+
+
 def test_advice_counts_what_brokers_do_before_and_after(spark: SparkSession) -> None:
     rows, chance = drawn(7), Random(1)
     clients = sorted({row[0] for row in rows})

@@ -50,6 +50,8 @@ def test_what_an_operator_reads(here: Path, monkeypatch: pytest.MonkeyPatch, cap
     [
         ("subscriptions.csv", "broker,topic\nb1,t\n", (), "says nothing of clients; the first line must be"),
         ("subscriptions.csv", "client,broker,topic\nc,b1,t\nc,b2,u\n", (), "the client 'c' is at 'b1' and at 'b2'"),
+        ("subscriptions.csv", "", (), "nobody subscribes to anything; name at least one subscription"),
+        ("subscriptions.csv", "client,broker,topic\n,b1,t\n", (), "subscriptions.csv:2: the client is empty"),
         ("subscriptions.csv", "client,broker,topic\n", (), "nobody subscribes to anything"),
         ("subscriptions.csv", "client,broker,topic\nc,b1,t\n", (), "only b1 has clients, so nobody can move"),
         ("clusters.csv", "broker,cluster\nb1,x\n", ("--clusters", "clusters.csv"), "has subscriptions but no cluster"),

@@ -39,6 +39,7 @@ overlay = typer.Typer(help="Plan where brokers stand on a ring overlay.", add_co
 PERIOD = "1h"
 DELAYS_MAX = 2_000
 """Brokers for which a file has delays of all pairs."""
+DELAY_WEIGHT_MAX = 1e6
 RING_HELP = "JSON: where brokers stand now (see docs/reference/overlay-files.md); else at the hashes of their names."
 
 
@@ -163,6 +164,9 @@ def make_overlay_problem(
 
     from latecomer.planner.overlay.problem import make_problem
 
+    if DELAY_WEIGHT_MAX < delay_weight < math.inf:
+        told = f"{delay_weight:g} is more than {DELAY_WEIGHT_MAX:,.0f}; write inf where only delay counts"
+        raise SettingsError("--delay-weight", told)
     published = demand.publications or demand.rates
     for topic, row in published.items():
         for broker in row:

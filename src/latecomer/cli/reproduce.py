@@ -14,12 +14,25 @@ from rich.table import Table
 
 from latecomer.cli.as_json import as_json, print_json
 from latecomer.cli.plan import libraries
+from latecomer.cli.reproduce_checkins import (
+    BOX,
+    CELL,
+    Box,
+    Cell,
+    Checkins,
+    Since,
+    Spark,
+    Until,
+    asked,
+    judged,
+    prepared,
+    tell,
+)
 from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened, progress, spark_libraries
 from latecomer.model.errors import SettingsError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from latecomer.experiments.claim import Claim
     from latecomer.experiments.grid import Job, Measures, Spread
     from latecomer.experiments.papers import Told
     from latecomer.experiments.verdict import Part, Verdict
@@ -66,6 +79,11 @@ def reproduce(
         Path | None,
         typer.Option(metavar="DIR", help="mobility: also predict the real movements in this folder, and count them."),
     ] = None,
+    checkins: Checkins = None,
+    cell: Cell = CELL,
+    box: Box = BOX,
+    since: Since = "",
+    until: Until = "",
     master: Master = MASTER,
     memory: Memory = MEMORY,
     conf: Conf = None,
@@ -76,35 +94,50 @@ def reproduce(
         raise SettingsError("--jobs", f"{master} has the cores it has: leave out --jobs or --master")
     with libraries():
         from latecomer.experiments.grid import alone
-        from latecomer.experiments.pages import write_page
-        from latecomer.experiments.papers import PAPERS, QUICK_SEEDS, SEEDS, chosen
+        from latecomer.experiments.pages import write_pages
+        from latecomer.experiments.papers import QUICK_SEEDS, SEEDS, chosen
         from latecomer.experiments.papers import reproduce as reproduce_claim
     wanted = chosen(claims or [])
-    incomplete = [claim.paper for claim in wanted if any(other not in wanted for other in PAPERS[claim.paper])]
-    if docs is not None and incomplete:
-        raise SettingsError("--docs", f"a page has all claims of a paper: say {incomplete[0]} instead of naming some")
+    if docs is not None:
+        _check_whole(wanted)
     runs = seeds or (QUICK_SEEDS if quick else SEEDS)
     where = f"local[{jobs}]" if jobs else master
     if data is not None:
         _check_data(data, jobs, [claim.paper for claim in wanted])
+    on = Spark(where, memory, conf)
+    recording = asked(checkins, (cell, box, since, until), jobs, wanted, on)
+    people = None if recording is None else prepared(recording, on, out, runs)
     with ExitStack() as stack:
-        spread = alone if jobs == 1 else _spread(stack, where, memory, conf)
+        spread = alone if jobs == 1 else _spread(stack, on)
         told = stack.enter_context(progress_bar(len(wanted)))
         outcomes = [reproduce_claim(claim, out, runs, quick=quick, spread=spread, told=told) for claim in wanted]
-    for paper in PAPERS:
-        found = [outcome for outcome in outcomes if outcome.claim.paper == paper]
-        if docs is not None and found:
-            write_page(paper, found, docs, runs)
+    if docs is not None:
+        write_pages(outcomes, docs, runs)
     if data is not None:
-        with opened(where, memory, conf) as spark:
-            _real_movements(spark, data, out, docs, quiet=json)
-    verdicts = [outcome.verdict for outcome in outcomes]
+        _real_movements(on, data, out, docs, quiet=json)
+    if recording is not None and people is not None:
+        file = judged(recording, people, on, outcomes, out, docs, quick=quick)
+        if not json:
+            tell(file)
+    _finish([outcome.verdict for outcome in outcomes], out, json=json)
+
+
+def _finish(verdicts: list[Verdict], out: Path, *, json: bool) -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / "verdicts.json").write_text(as_json(verdicts), encoding="utf-8")
     if json:
         print_json(verdicts)
     else:
         show(verdicts, out)
+
+
+def _check_whole(wanted: Sequence[Claim]) -> None:
+    """Pages are about whole papers."""
+    from latecomer.experiments.papers import PAPERS
+
+    for claim in wanted:
+        if any(other not in wanted for other in PAPERS[claim.paper]):
+            raise SettingsError("--docs", f"a page has all claims of a paper: say {claim.paper} instead of naming some")
 
 
 def _check(seeds: int, jobs: int, quick: bool, docs: Path | None) -> None:
@@ -127,19 +160,19 @@ def _check_data(data: Path, jobs: int, papers: Sequence[str]) -> None:
     recorded_in(data)
 
 
-def _real_movements(spark: SparkSession, data: Path, out: Path, docs: Path | None, *, quiet: bool) -> None:
+def _real_movements(on: Spark, data: Path, out: Path, docs: Path | None, *, quiet: bool) -> None:
     """Beyond the paper: what prefetching costs and saves on real movements."""
     from latecomer.experiments.mobility.payoff_job import payoffs
     from latecomer.experiments.mobility.payoff_page import write_payoff
 
-    with progress("movement") as told:
+    with progress("movement") as told, opened(*on) as spark:
         found = payoffs(spark, data, out, told)
     file = write_payoff(found, docs or out)
     if not quiet:
         Console(highlight=False).print(f"real movements are in {file}", soft_wrap=True, markup=False)
 
 
-def _spread(stack: ExitStack, master: str, memory: str, conf: Sequence[str] | None) -> Spread:
+def _spread(stack: ExitStack, on: Spark) -> Spread:
     """On Spark, which is started when there is something to measure, and ends with the stack."""
     found: list[Spread] = []
 
@@ -149,7 +182,7 @@ def _spread(stack: ExitStack, master: str, memory: str, conf: Sequence[str] | No
         if not found:
             from latecomer.experiments.grid import on_spark
 
-            found.append(on_spark(stack.enter_context(opened(master, memory, conf))))
+            found.append(on_spark(stack.enter_context(opened(*on))))
         yield from found[0](jobs)
 
     return spread

@@ -15,6 +15,9 @@ from latecomer.experiments.trials import ALGORITHMS, Placing
 from latecomer.experiments.verdict import Verdict
 from latecomer.experiments.workload import TREES
 
+COUNTED = 1000
+"""Numbers from here on are shown without decimals."""
+
 
 class Axis(msgspec.Struct, frozen=True):
     """What a figure varies: a setting for every value."""
@@ -36,7 +39,8 @@ class Column(msgspec.Struct, frozen=True):
 
     def show(self, table: Table, setting: Setting) -> str:
         if self.how == "mean":
-            return table.mean(setting, self.name).show("", 2)
+            mean = table.mean(setting, self.name)
+            return mean.show("", 0 if abs(mean.mean) >= COUNTED else 2)
         found: Estimate = getattr(table, self.how)(setting, self.name, self.other)
         return found.show(" times" if self.how == "ratio" else " %")
 

@@ -24,7 +24,7 @@ CLOSED_FORM = "plans that were solved and requests that were simulated message b
 SEEDS = {
     "storing": "{seeds} seeds a point, means with 95 % intervals; " + CLOSED_FORM,
     "planning": "{seeds} seeds a point, means with 95 % intervals; " + CLOSED_FORM,
-    "dynatops": "{dear} seeds a point in the Poisson model, means with 95 % intervals",
+    "dynatops": "{dear} seeds a point that is judged, means with 95 % intervals",
     "mobility": "{dear} seeds a point, up to 100 for Fig. 5, means with 95 % intervals",
 }
 INTRODUCTIONS = {"dynatops": DYNATOPS, "mobility": MOBILITY}
@@ -53,6 +53,14 @@ OLD_RULE = (
     "several sweeps, exponents of both signs and our own checks counted too. Its verdicts on the same measurements "
     "stand beside; “–” is where it knew no such part."
 )
+
+
+def write_pages(outcomes: Sequence[Outcome], folder: Path, seeds: int) -> None:
+    """A page for every paper that there is anything about."""
+    for paper in TITLES:
+        found = [outcome for outcome in outcomes if outcome.claim.paper == paper]
+        if found:
+            write_page(paper, found, folder, seeds)
 
 
 def write_page(paper: str, outcomes: Sequence[Outcome], folder: Path, seeds: int) -> Path:

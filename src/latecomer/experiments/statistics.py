@@ -34,7 +34,7 @@ class Estimate(msgspec.Struct, frozen=True):
         if isinf(self.mean):
             return f"∞{unit}"
         mean = round(self.mean, digits) + 0.0  # no minus before a zero
-        return f"{mean:.{digits}f}{unit} ± {self.half:.{digits}f}"
+        return f"{mean:,.{digits}f}{unit} ± {self.half:,.{digits}f}"
 
 
 def estimate(values: Sequence[float]) -> Estimate:

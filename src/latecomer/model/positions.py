@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -76,12 +78,22 @@ def by_hash(brokers: Sequence[BrokerId]) -> Positions:
 def read_positions(text: str, source: str) -> Positions:
     try:
         found = msgspec.json.decode(text.removeprefix("\ufeff"), type=Positions)
+        json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_once)
         found.check()
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
         raise SettingsError(KEY, f"not a ring: {error}", source=source) from None
     except SettingsError as error:
         raise error.at(error.key, source=source) from None
     return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    """Of two positions of one broker msgspec would take the last."""
+    names: set[str] = set()
+    for name, _ in pairs:
+        if name in names:
+            raise SettingsError(KEY, f"{quoted(name)} is named twice; name it once")
+        names.add(name)
 
 
 def write_positions(positions: Positions) -> str:

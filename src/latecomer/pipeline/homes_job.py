@@ -138,7 +138,8 @@ def held_of(spark: SparkSession, subscriptions: Sequence[Subscription]) -> DataF
 
 
 def changes_of(spark: SparkSession, changes: Sequence[Change]) -> DataFrame:
-    columns = {name: pa.array([getattr(one, name) for one in changes]) for name in Change.__struct_fields__}
+    kinds = {"client": pa.string(), "topic": pa.string(), "began": pa.bool_()}  # said, as there may be no changes
+    columns = {name: pa.array([getattr(one, name) for one in changes], kind) for name, kind in kinds.items()}
     numbers = pa.array(range(len(changes)), pa.int64())
     homes = pa.nulls(len(changes), pa.string())  # who changes anything has a subscription, and so a home
     return spark.createDataFrame(pa.table({"number": numbers, "home": homes, **columns}))

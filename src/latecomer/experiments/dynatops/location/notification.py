@@ -168,7 +168,7 @@ def _why(table: Table) -> str:
         f"subscribe, which no position changes, and {mean('external', OURS):.0f} to relays "
         f"({mean('external', CHORD_PLACE):.0f} before). {mean('reconfigurations', OURS):.1f} reconfigurations in the "
         f"month moved {mean('movers', OURS):.0f} brokers. What is said beside GeoPS hangs on our reconstruction: with "
-        "larger squares its overhead is below ours (sweep; sweeps have two seeds, so their intervals are wide). "
+        "larger squares its overhead is below ours (sweep). "
         f"{load_beside(table, NOTIFIED)}"
     )
 

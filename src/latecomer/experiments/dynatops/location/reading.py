@@ -9,6 +9,7 @@ from math import inf
 import msgspec
 
 from latecomer.experiments.charts import Curve, Panel
+from latecomer.experiments.claim import COUNTED
 from latecomer.experiments.dynatops.location.located import (
     BAYEUX_NEAR,
     BAYEUX_PLACE,
@@ -26,14 +27,12 @@ from latecomer.experiments.statistics import Estimate, ratio
 from latecomer.experiments.verdict import Part, place, ranged
 
 SIZES = (5, 10, 20, 50)
-SHOWN_SEEDS = 5
+SHOWN_SEEDS = 20
 """Of what stands beside a verdict and is no part of it."""
-SWEPT_SEEDS = 2
+SWEPT_SEEDS = 20
 """A sweep shows whether a choice matters; it decides nothing."""
 C = 10
 """Where the paper does not say which: that of its Fig. 9."""
-COUNTED = 1000
-"""Numbers from here on are shown without decimals."""
 BAYEUX = (BAYEUX_STATIC, BAYEUX_PLACE, BAYEUX_NEAR)
 
 REDUCED = Located(
@@ -140,7 +139,7 @@ def sizes_panel(
 
 
 def swept(base: Located, **changed: object) -> Located:
-    """A point of a sweep: a few seeds."""
+    """A point of a sweep."""
     return msgspec.structs.replace(base, seeds=SWEPT_SEEDS, **changed)
 
 

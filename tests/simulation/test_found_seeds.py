@@ -88,6 +88,11 @@ FOUND = {
         "mqtt",
         (3503338108,),
     ),
+    "what waited in an older session came late, and once more from its origin, with QoS 2": ("wander", (280228311,)),
+    "the checker of clients that wander was not told of publications whose refusal never arrived": (
+        "wander",
+        (280236176,),
+    ),
 }
 
 

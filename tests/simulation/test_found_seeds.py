@@ -88,6 +88,10 @@ FOUND = {
         "mqtt",
         (3503338108,),
     ),
+    "an event was on its way through the new broker to the old one when its origin died, and nobody delivered it": (
+        "wander",
+        (341203972,),
+    ),
     "what waited in an older session came late, and once more from its origin, with QoS 2": ("wander", (280228311,)),
     "the checker of clients that wander was not told of publications whose refusal never arrived": (
         "wander",

@@ -88,6 +88,10 @@ FOUND = {
         "mqtt",
         (3503338108,),
     ),
+    "a client that came twice was given a session which its home had promised to another broker, and that had it": (
+        "wander",
+        (280230881,),
+    ),
 }
 
 

@@ -96,11 +96,16 @@ FOUND = {
     "the checker of clients that wander was not told of publications whose refusal never arrived": (
         "wander",
         (280236176,),
+    ),
     # b2 took the session of c3, and its word was stuck in a link that was made again before the tree was lost. c3 began
     # anew at b1, which had promised the session and ended it after its patience, with the will from before the move.
     "the checker counted a will that came with a promised session whose new broker could not say it had it": (
         "wander",
         (280230698,),
+    ),
+    "a client that came twice was given a session which its home had promised to another broker, and that had it": (
+        "wander",
+        (280230881,),
     ),
 }
 

@@ -62,6 +62,9 @@ class Owners:
     _doubts: dict[tuple[ClientId, BrokerId], tuple[BrokerId, ...]] = field(default_factory=dict)
     """Because of whom a broker doubts a session, as its disk said last."""
 
+    _born: dict[tuple[ClientId, BrokerId], int] = field(default_factory=dict)
+    """The connections for which brokers began new sessions."""
+
     def watch(self) -> None:
         """From now on, look at every write."""
         for id, node in self.world.nodes.items():
@@ -191,8 +194,17 @@ class Owners:
         if not owned and not promised and not self.stays.may_be_over(client):
             self.violate("owner", f"no broker has the session of {client}, which is not over")
 
+    def superseded(self, pipe: WanderPipe) -> bool:
+        """Whether the session of a client at this broker began for an older connection than one that it has elsewhere,
+        and the two have not been compared."""
+        owned, _ = self.standing(pipe.client)
+        since = self._born.get((pipe.client, pipe.host), 0)
+        return any(self._born.get((pipe.client, other), 0) > since for other in owned if other != pipe.host)
+
     def began(self, pipe: WanderPipe, present: bool) -> None:
         """A broker welcomes a client: not with what is left over."""
+        if not present:
+            self._born[pipe.client, pipe.host] = pipe.number
         if present and (pipe.client, pipe.host) in self.left_over:
             if any(self.unsure_of(pipe.client, other, pipe.host) for other in self.world.nodes):
                 self.stays.part(pipe.client)  # the new session's broker waits for an answer

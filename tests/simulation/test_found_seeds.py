@@ -88,6 +88,30 @@ FOUND = {
         "mqtt",
         (3503338108,),
     ),
+    "an event was on its way through the new broker to the old one when its origin died, and nobody delivered it": (
+        "wander",
+        (341203972,),
+    ),
+    "what waited in an older session came late, and once more from its origin, with QoS 2": ("wander", (280228311,)),
+    "the checker of clients that wander was not told of publications whose refusal never arrived": (
+        "wander",
+        (280236176, 341811633),
+    ),
+    # Two cut-off brokers began sessions of c1 at the same moment: b1 for its connection 37, b3 for the older 34.
+    "the checker took the older of two new sessions for the younger, when its broker began it last": (
+        "wander",
+        (341203682,),
+    ),
+    # b2 took the session of c3, and its word was stuck in a link that was made again before the tree was lost. c3 began
+    # anew at b1, which had promised the session and ended it after its patience, with the will from before the move.
+    "the checker counted a will that came with a promised session whose new broker could not say it had it": (
+        "wander",
+        (280230698,),
+    ),
+    "a client that came twice was given a session which its home had promised to another broker, and that had it": (
+        "wander",
+        (280230881,),
+    ),
 }
 
 

@@ -20,7 +20,7 @@ from latecomer.messages.mqtt import (
     Subscribe,
     Unsubscribe,
 )
-from tests.simulation.town import Line, Town
+from tests.simulation.town import SECOND_US, Line, Town
 
 GO_ON = HandOverSettings(owner_away="go-on")
 WORD = (("owner-away", "go-on"),)
@@ -112,6 +112,53 @@ def test_the_client_may_say_so_itself() -> None:
     assert (phone.connack.session_present, words(phone)["session"]) == (False, "restored")
     held = town.connect("b3", "phone", words=(("owner-away", "hold"),), wait=1)
     assert held.connack.session_present, "it is at b2 now"
+
+
+def cut_off(town: Town, qos: int, *, keeps_disk: bool = True) -> Line:
+    """A client whose session at b2 has "1" and "2" from b1, and that goes on at b3, which was cut off: b1 keeps both
+    for b3 too. b1 dies, and with it its disk unless `keeps_disk`. Then b2 and b3 meet."""
+    phone = town.connect("b2")
+    town.say(phone, Subscribe(1, (Request("a/#", qos),)))
+    town.hang_up(phone)
+    sender = town.connect("b1", "sender", expiry_s=0, clean=True)
+    town.world.break_wire("b2", "b3", 20 * SECOND_US)
+    town.run(6)
+    publish(town, sender, "1", "2", qos=qos)
+    town.world.crash("b1", keeps_disk=keeps_disk)
+    town.world.crash("b2")
+    town.run(6)
+    phone = town.connect("b3", wait=3)
+    assert words(phone)["session"] == "restored"
+    town.run(6)
+    town.world.start("b2")
+    town.run(6)
+    return phone
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("page_rows", [1, 256])
+def test_a_row_of_qos_2_waits_for_its_origin_which_may_send_it_as_well(
+    qos: int, page_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "PAGE_ROWS", page_rows)
+    town = Town(hand_over=GO_ON)
+    phone = cut_off(town, qos)
+    assert late(phone) == ([b"1", b"2"] if qos == 1 else [])
+    town.world.start("b1")
+    town.run(6)
+    assert sorted(set(phone.payloads)) == [b"1", b"2"]
+    assert qos == 1 or phone.payloads == [b"1", b"2"], "QoS 2 comes once"
+    assert quiet(town)
+    assert not traces(town, "leftover", "leftovers", "given", "late", "unsure")
+
+
+def test_a_row_of_qos_2_whose_origin_is_forgotten_comes() -> None:
+    town = Town(hand_over=GO_ON)
+    phone = cut_off(town, 2, keeps_disk=False)
+    assert not phone.payloads
+    town.run(town.core("b3").settings.forget_us / SECOND_US)
+    assert late(phone) == [b"1", b"2"]
+    assert not traces(town, "leftover", "leftovers", "given", "late", "unsure")
 
 
 def test_an_older_client_goes_on_as_well() -> None:

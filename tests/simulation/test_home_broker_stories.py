@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from latecomer.core.inputs import MoveWanted, MqttFailed, MqttReceived
-from latecomer.core.mobility.settings import HandOverSettings
+from latecomer.core.mobility.settings import HandOverSettings, OwnerAway
 from latecomer.messages.mqtt import (
     V5,
     V311,
@@ -25,7 +25,7 @@ from latecomer.messages.mqtt import (
     Subscribe,
     Will,
 )
-from tests.simulation.town import Line, Town
+from tests.simulation.town import SECOND_US, Line, Town
 
 HOME = HandOverSettings(algorithm="home-broker")
 WORD = (("hand-over", "home-broker"),)
@@ -180,6 +180,31 @@ def test_two_connections_to_one_broker_while_home_is_asked() -> None:
     will = town.core("b1").sessions.by_client["phone"].will
     assert will is not None
     assert will.payload == b"second", "home knows the CONNECT of the connection that stays"
+
+
+@pytest.mark.parametrize("owner_away", ["hold", "go-on"])
+def test_a_client_that_connects_twice_does_not_get_a_session_that_its_home_has_promised(owner_away: OwnerAway) -> None:
+    """The session moves from b1 to b2, which is cut off before it can say that it has it. To b1 its client comes
+    twice: only b2 knows whose the session is."""
+    town = Town(hand_over=replace(HOME, owner_away=owner_away))
+    phone, sender = town.commuter(qos=2)
+    town.hang_up(phone)
+    town.publish(sender, "1", qos=2)
+    town.world.tell("b1", MoveWanted("phone", "b2"))
+    while "phone" not in town.core("b2").sessions.by_client:
+        town.run(0.001)
+    assert "phone" in town.core("b1").mobility.departures.promises
+    town.world.partition(["b2"], 20 * SECOND_US)
+    phone = town.connect("b2", wait=5)
+    assert (phone.connack.session_present, phone.payloads) == (True, [b"1"])
+    first = town.connect("b1", wait=0.2)
+    second = town.connect("b1", wait=6)
+    assert first.connack.reason == Reason.SESSION_TAKEN_OVER
+    assert (second.connack.reason, second.payloads) == (Reason.SERVER_UNAVAILABLE, [])
+    town.run(15)
+    assert town.owners() == ["b2"]
+    assert town.connect("b1").connack.session_present
+    assert tunnels(town) == [("phone", "b2", "b1")]
 
 
 def test_another_user_gets_nothing() -> None:

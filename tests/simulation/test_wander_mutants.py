@@ -22,7 +22,7 @@ KNOWN = {
     "goodbyes_are_not_passed_on": 10,
     "grants_before_publications_are_done": 36,
     "grants_before_the_outlines_are_answered": 18,
-    "held_events_are_dropped": 6,
+    "held_events_are_dropped": 17,
     "held_events_are_not_compared_with_the_cut": 21,
     "lacking_deliveries_are_outlined_again": 18,
     "leftovers_are_erased_before_they_are_safe": 20,

@@ -116,6 +116,26 @@ def test_an_origin_dies_when_the_new_broker_has_its_event_and_the_old_one_has_no
         assert waiting.payloads == [b"1"], moment
 
 
+def test_an_event_on_its_way_through_the_new_broker_is_waited_for_when_its_origin_dies() -> None:
+    """The session is at b3. b2 passes b1's event on, but nothing gets through to b3 for a while, and b1 dies. The
+    client comes to b2, which has had the event and would take b1's second copy for a repetition."""
+    town = Town()
+    phone = town.connect("b3")
+    town.say(phone, Subscribe(1, (Request("a/#", 1),)))
+    town.hang_up(phone)
+    sender = town.connect("b1", "sender", expiry_s=0, clean=True)
+    town.world.break_wire("b2", "b3", 3 * SECOND_US, silently=True)
+    town.say(sender, Publish("a/b", b"1", 1, packet_id=1), wait=0.1)
+    town.world.crash("b1")
+    town.run(6)
+    phone = town.connect("b2", wait=7)
+    assert phone.connack.reason == Reason.SERVER_UNAVAILABLE, "b1 may have something for the session"
+    town.world.start("b1")
+    town.run(6)
+    phone = town.connect("b2", wait=3)
+    assert (phone.connack.session_present, phone.payloads) == (True, [b"1"])
+
+
 def test_the_new_broker_dies_when_it_was_promised_the_session() -> None:
     for moment in range(10, 60, 4):  # thousandths of a second after the CONNECT
         town = Town()

@@ -463,6 +463,7 @@ class Broker:
         self.mobility.forgot(brokers)
 
     def _tree_lost(self) -> None:
+        self.mobility.apart.tree_lost(self.events.transit)
         self.events.tree_lost()
         self.losses.tree_lost()
         self.history.tree_lost()

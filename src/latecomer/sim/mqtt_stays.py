@@ -114,9 +114,13 @@ class Stays:
                 if will is None or stay.judged or will.topic in self.refused:
                     continue
                 stay.judged = stay.next_at is not None
-                count, must = self.wills[will.topic], self._must(stay, will.properties.will_delay_s or 0)
-                if must is not None and count != must:
+                must = self._must(stay, will.properties.will_delay_s or 0)
+                if must is not None and (count := self._count(will.topic, must)) != must:
                     self.violate("will", f"{will.topic} was published {count} times, should {must}")
+
+    def _count(self, topic: str, must: int) -> int:
+        """How often a will was published that must have been published so often."""
+        return self.wills[topic]
 
     def _must(self, stay: Stay, delay_s: int) -> int | None:
         """How often a will must have been published; None: either is right."""

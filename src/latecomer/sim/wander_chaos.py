@@ -89,6 +89,7 @@ class WanderChaos(MqttChaos):
         self.ledger = WanderLedger(self.world)
         self.clients = WanderClients(self.world, self.ledger, self.transcript)
         self.ledger.watch(self.clients)
+        self.ledger.overtaken = self.clients.overtaken
         self.tables = WanderTables(self.world, self.clients, self.ledger)
 
     def _draw_settings(self, topology: Topology) -> BrokerSettings:

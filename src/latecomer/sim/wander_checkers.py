@@ -71,7 +71,7 @@ class WanderLedger(Ledger):
 
     def began(self, pipe: WanderPipe, present: bool) -> None:
         """A broker sends a CONNACK that welcomes a client."""
-        old = (pipe.client, pipe.host) in self.owners.left_over
+        old = (pipe.client, pipe.host) in self.owners.left_over or self.owners.superseded(pipe)
         self.owners.began(pipe, present)
         self.late.began(pipe.client, present, clean=pipe.connect.clean_start, old=old)
         before = self.stays.by_client.get(pipe.client, [])

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from latecomer.core.effects import Drop, Put, Write
 from latecomer.core.session.state import SessionRow
+from latecomer.messages.mqtt import Will
 from latecomer.model.ids import BrokerId, ClientId
 from latecomer.sim.disk import Disk
 from latecomer.sim.store import SimStore
@@ -54,8 +55,15 @@ class Owners:
     left_over: dict[tuple[ClientId, BrokerId], None] = field(default_factory=dict)
     unanswered: dict[tuple[ClientId, BrokerId], None] = field(default_factory=dict)
     """What is left over at a broker that had not answered yet when the new session ended: nobody asks it any more."""
+    _promised_wills: dict[tuple[ClientId, BrokerId], Will] = field(default_factory=dict)
+    """The wills of sessions that a broker has promised."""
+    _taken: dict[tuple[ClientId, BrokerId], None] = field(default_factory=dict)
+    """Promised sessions that another broker has taken, which the one that promised them may not know yet."""
     _doubts: dict[tuple[ClientId, BrokerId], tuple[BrokerId, ...]] = field(default_factory=dict)
     """Because of whom a broker doubts a session, as its disk said last."""
+
+    _born: dict[tuple[ClientId, BrokerId], int] = field(default_factory=dict)
+    """The connections for which brokers began new sessions."""
 
     def watch(self) -> None:
         """From now on, look at every write."""
@@ -88,6 +96,8 @@ class Owners:
         for write in writes:
             if isinstance(write, (Put, Drop)) and write.table in TABLES:
                 touched[str(write.key)] = None
+            if isinstance(write, (Put, Drop)) and write.table == PROMISED:
+                self._promise_changed(broker, str(write.key), made=isinstance(write, Put))
             if isinstance(write, Put) and write.table == TAKEN:
                 self._takes(broker, write.value)
             if isinstance(write, (Put, Drop)) and write.table == UNSURE:
@@ -107,8 +117,22 @@ class Owners:
         """A broker has taken a session from another one: if it was left over there, it is here."""
         assert isinstance(taken, tuple)
         owner, client = taken
+        self._taken[client, owner] = None
         if (client, owner) in self.left_over:
             self.left_over[client, broker] = None
+
+    def _promise_changed(self, broker: BrokerId, client: ClientId, *, made: bool) -> None:
+        """A broker promises a session, or a promise is over. If that is because the client began anew, and the broker
+        did not hear that another one has taken the session, both have ended it, or will, and may publish its will."""
+        will, taken = self._promised_wills.pop((client, broker), None), (client, broker) in self._taken
+        self._taken.pop((client, broker), None)
+        row = self._rows(broker, SESSION).get(client)
+        if made and isinstance(row, SessionRow) and row.will is not None:
+            self._promised_wills[client, broker] = row.will
+        elif not made and taken and will is not None:
+            number = int(will.topic.rpartition("/")[2])
+            if self.pipes.waits_for_new(client, broker, number):
+                self.stays.ends_promised(broker, will.topic)
 
     def _check(self, client: ClientId, broker: BrokerId) -> None:
         owned, promised = self.standing(client)
@@ -170,8 +194,17 @@ class Owners:
         if not owned and not promised and not self.stays.may_be_over(client):
             self.violate("owner", f"no broker has the session of {client}, which is not over")
 
+    def superseded(self, pipe: WanderPipe) -> bool:
+        """Whether the session of a client at this broker began for an older connection than one that it has elsewhere,
+        and the two have not been compared."""
+        owned, _ = self.standing(pipe.client)
+        since = self._born.get((pipe.client, pipe.host), 0)
+        return any(self._born.get((pipe.client, other), 0) > since for other in owned if other != pipe.host)
+
     def began(self, pipe: WanderPipe, present: bool) -> None:
         """A broker welcomes a client: not with what is left over."""
+        if not present:
+            self._born[pipe.client, pipe.host] = pipe.number
         if present and (pipe.client, pipe.host) in self.left_over:
             if any(self.unsure_of(pipe.client, other, pipe.host) for other in self.world.nodes):
                 self.stays.part(pipe.client)  # the new session's broker waits for an answer

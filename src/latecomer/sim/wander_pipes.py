@@ -207,6 +207,18 @@ class WanderPipes(Pipes):
         found = [p for p in self.of_client.get(client, ()) if p.broker == broker and p.reached_at is not None]
         return max(found, key=lambda pipe: pipe.reached_at or 0, default=None)
 
+    def waits_for_new(self, client: ClientId, broker: BrokerId, number: int) -> bool:
+        """Whether a client has asked a broker for a new session, on a connection behind that one, and not been
+        answered."""
+        return any(
+            pipe.broker == broker
+            and pipe.number > number
+            and pipe.connect.clean_start
+            and pipe.reached_at is not None
+            and pipe.answered_at is None
+            for pipe in self.of_client.get(client, ())
+        )
+
     def starts_clean(self, client: ClientId, since: Instant, until: Instant) -> bool:
         """Whether a CONNECT that begins a new session has reached any broker in a span of time."""
         pipes = self.of_client.get(client, ())

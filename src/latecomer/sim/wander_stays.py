@@ -8,6 +8,7 @@ broker and its CONNACK may have happened or not.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -59,6 +60,10 @@ class WanderStays(Stays):
     """The steps in which connections or sessions began or ended: with them a hand-over may."""
     asked: dict[str, WanderPipe | None] = field(default_factory=dict)
     """The connections that brokers ask others to serve, by attempt."""
+    ending: dict[tuple[BrokerId, str], None] = field(default_factory=dict)
+    """Brokers that end sessions at this instant which others have taken from them, and the wills of these sessions."""
+    doubled: Counter[str] = field(default_factory=Counter)
+    """How often wills were published with such sessions."""
     parted: Callable[[ClientId], None] = field(init=False)
     """Told who is between two sessions."""
 
@@ -83,6 +88,9 @@ class WanderStays(Stays):
             self._end_span(record.client)
         if record.kind is Kind.PUBLISHED and record.topic.startswith("will/"):
             self._judge_leaving(record)
+            if self.ending.pop((record.broker, record.topic), "") is None:
+                self.doubled[record.topic] += 1
+                return
         if record.kind is Kind.STARTED:
             for stays in self.by_client.values():
                 for stay in stays:
@@ -292,6 +300,17 @@ class WanderStays(Stays):
         if stay is None or not isinstance(stay.pipe, WanderPipe):
             return 1
         return 1 + stay.pipe.again + (stay.pipe.client in self.split)  # either of two sessions may have it
+
+    def ends_promised(self, broker: BrokerId, topic: str) -> None:
+        """A broker ends a session for a client that begins anew, and does not know that another one has taken it: both
+        may publish its will (`docs/protocol/hand-over.md`, "What is not promised")."""
+        self.ending[broker, topic] = None
+        self.later(self.ending.clear)
+
+    def _count(self, topic: str, must: int) -> int:
+        """What came with a session that another broker had taken counts if it must have come."""
+        count = self.wills[topic]
+        return min(max(count, must), count + self.doubled[topic])
 
     def _must(self, stay: Stay, delay_s: int) -> int | None:
         client = stay.pipe.client

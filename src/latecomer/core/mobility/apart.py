@@ -4,7 +4,8 @@ An origin keeps events for brokers that are away, and sends them to these alone 
 was with an origin while another broker was not, the origin may have events for that other broker which this one has
 had. If the origin is away then, a session must not come here from the other broker: the event would reach a broker that
 has the session no more. It waits until the origin is back, or forgotten. The same holds if this broker held events for
-a session that it did not get in the end: an origin that died meanwhile may have sent them here and not yet there.
+a session that it did not get in the end: an origin that died meanwhile may have sent them here and not yet there. And
+it holds if this broker passed on events of the origin, and the tree was lost before the others had reported them.
 
 Pairs are noted in every tree that lacks somebody. They are forgotten when this broker has settled in a tree that has
 both, and a fence has passed behind that: then what the origin owed has arrived. After a restart nothing is known of the
@@ -13,7 +14,7 @@ time before, so everybody may owe everybody something until that has happened.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from latecomer.core.fences import Fences
@@ -58,6 +59,17 @@ class Apart:
             self.met.setdefault(owner, {}).update(others)
             if self.interest.ready and self.settling.settled:
                 self.wave = self.fences.ask()
+
+    def tree_lost(self, transit: Mapping[BrokerId, Mapping[int, Sequence[BrokerId]]]) -> None:
+        """Whoever is behind a neighbour that has not reported an event (`Events.transit`) may lack it."""
+        tree = self.interest.tree
+        assert tree is not None
+        others = [broker for broker in tree.parent if broker != self.broker]
+        for origin, under_way in transit.items():
+            silent = dict.fromkeys(peer for peers in under_way.values() for peer in peers[1:])
+            for broker in others if silent else ():
+                if broker != origin and tree.next_hop(self.broker, broker) in silent:
+                    self.met.setdefault(broker, {})[origin] = None
 
     def settled(self) -> None:
         """Everything that was owed to this broker has arrived; a fence finds out when the others have theirs."""

@@ -154,7 +154,7 @@ class Arrivals:
     """Copies of sessions whose clients may come here."""
     take: Callable[[Arrival, Grant], None] = field(init=False)
     """The session is this broker's own from here on."""
-    seek: Callable[[Arrival], None] = field(init=False)
+    look_for: Callable[[Arrival], None] = field(init=False)
     """Look for the session, now or in the next tree."""
     may_owe: Callable[[BrokerId], BrokerId | None] = field(init=False)
     """A broker that is away and may have events for the old broker alone, which this one had before (`apart`)."""
@@ -456,7 +456,7 @@ class Arrivals:
         """Let go of everything that came, and look for the session again."""
         self._give_back(arrival)
         arrival.hint = ""
-        self.seek(arrival)
+        self.look_for(arrival)
 
     def begin_later(self, arrival: Arrival) -> None:
         """Too many sessions are leaving the old broker: ask it again in a moment, as long as the client waits."""

@@ -111,6 +111,7 @@ class Doubts:
 
     def drop(self, client: ClientId) -> None:
         self.told.pop(client, None)
+        self.leftovers.awaited.pop(client, None)
         self.waves.pop(client, None)
         self.sought.pop(client, None)
         self.ending.pop(client, None)
@@ -154,8 +155,7 @@ class Doubts:
     def _ask(self, client: ClientId, brokers: tuple[BrokerId, ...]) -> None:
         session = self.sessions.by_client.get(client)
         if self.broker in brokers and session is not None:
-            self.leftovers.at_home(session)
-            self.done(session, self.broker)
+            self._come_home(session)
         if any(map(self._is_back, brokers)):
             self.seeking.ask(client, lambda: self._question(client))
 
@@ -176,7 +176,8 @@ class Doubts:
             session, brokers = self.sessions.by_client.get(client), self.unsure.get(client, ())
             pending, sought = self.pending.get(client, {}), self.sought.pop(client, 0)
             for broker in [broker for broker, heard_at in pending.items() if heard_at < sought]:
-                del pending[broker]  # it has nothing, or it would have said so
+                if broker != self.broker:
+                    del pending[broker]  # it has nothing, or it would have said so
             still = tuple(broker for broker in brokers if broker in pending or not self._is_back(broker))
             self._keep(client, still, stored=session is not None and session.durable)
             if session is not None and still != brokers:
@@ -236,12 +237,16 @@ class Doubts:
         if session.given is None:
             self._watch(session, broker)
             return False
-        self.pending.setdefault(client, {})[broker] = self.orders.now
         if broker not in self.unsure.get(client, ()):
             self._keep(client, (*self.unsure.get(client, ()), broker), stored=session.durable)
+        self._expect_soon(client, broker)
+        return True
+
+    def _expect_soon(self, client: ClientId, broker: BrokerId) -> None:
+        """A broker has something of an older session: ask it again if nothing is heard of it."""
+        self.pending.setdefault(client, {})[broker] = self.orders.now
         if self.due is None:
             self.due = self.orders.wake(self.orders.now + RETRY_US)
-        return True
 
     def more(self, session: Session, brokers: tuple[BrokerId, ...]) -> None:
         """The older session was itself in doubt, and what it was given is not known here."""
@@ -344,10 +349,21 @@ class Doubts:
         return self.broker < to if certain == frame.certain else certain
 
     def settled(self) -> None:
-        """What was owed to this broker has arrived: sessions that waited for that end."""
+        """What was owed to this broker has arrived: sessions that waited for that end, and leftovers here come."""
         doomed, self.doomed = self.doomed, {}
         for frame in doomed.values():
             self.on_end(frame)
+        for client, brokers in list(self.unsure.items()):
+            session = self.sessions.by_client.get(client)
+            if self.broker in brokers and session is not None:
+                self._come_home(session)
+
+    def _come_home(self, session: Session) -> None:
+        """What this broker itself has left of an older session comes, now or later."""
+        if self.leftovers.at_home(session):
+            self.done(session, self.broker)
+        else:
+            self._expect_soon(session.client, self.broker)
 
     def younger_at(self, session: Session) -> BrokerId:
         """The broker that has a younger session of the client, because of which this one is about to end; empty:

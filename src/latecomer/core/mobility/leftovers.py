@@ -10,7 +10,9 @@ because something was lost or the session has moved on, is recognised.
 
 A row is delivered if the session's subscriptions want it and it was not given yet (`session/given`). QoS 2 at most
 once: what may have been sent on the old connection is dropped when the session ends; and if somebody asks with another
-mark, another session may have taken what was sent, so that is dropped too.
+mark, another session may have taken what was sent, so that is dropped too. A row of QoS 2 waits, and those behind it,
+while its origin is away and this broker has not had the event: the origin may still send it to this broker too, and the
+session recognises the row only if the event came first.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from latecomer.core.session.sessions import Sessions
 from latecomer.core.session.state import HISTORY_END, Parcel, Session
 from latecomer.core.settling import Settling
 from latecomer.messages.hand_over import Attempt, Leftovers, LeftoversWanted, Row
-from latecomer.model.ids import BrokerId, ClientId, Instant
+from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
 from latecomer.model.record import Kind
 
 SECOND_US = 1_000_000
@@ -86,6 +88,8 @@ class LeftoverKeeper:
     done: Callable[[Session, BrokerId], None] = field(init=False)
     """A broker has nothing of a session any more."""
     kept: dict[ClientId, Kept] = field(default_factory=dict)
+    awaited: dict[ClientId, BrokerId] = field(default_factory=dict)
+    """Origins that are away, and without which the next row cannot be delivered to a session here."""
     marks: int = 0
     """Made up in this life."""
     delivered: int = 0
@@ -208,6 +212,8 @@ class LeftoverKeeper:
         elif self.may_change(client) and self.settling.settled:
             if frame.unsure:
                 self.more_doubts(session, frame.unsure)
+            if self._awaits(client):
+                return  # it is asked for again
             if not frame.rows or self._take(session, owner, frame.mark, frame.rows):
                 mark, upto = self._mark(session, owner)
                 self.passage.send(owner, LeftoversWanted(self.broker, owner, client, session.user, mark, upto))
@@ -224,7 +230,7 @@ class LeftoverKeeper:
         self.orders.writes.append(Put("late", session.client, owner, taken))
 
     def _take(self, session: Session, owner: BrokerId, mark: str, page: tuple[Row, ...]) -> bool:
-        """Deliver a page; False: it is not for this session, or came before, or cannot be read."""
+        """Deliver a page; False: it is not for this session, or came before, or cannot be read, or a row must wait."""
         known, upto = self._mark(session, owner)
         if known != mark or int(page[-1].key) <= upto:
             return False
@@ -234,43 +240,62 @@ class LeftoverKeeper:
             self.orders.note(Kind.DROPPED, client=session.client, peer=owner, detail=f"leftovers: {error}")
             return False
         self.changes(session.client)
+        self.awaited.pop(session.client, None)
         for number, parcel in found:
             if number > upto and isinstance(parcel, Parcel):
-                self._deliver(session, parcel)
+                if not self._deliver(session, parcel):
+                    break
                 upto = number
         self._progress(session, owner, (mark, upto))
-        return True
+        return session.client not in self.awaited
 
-    def _deliver(self, session: Session, parcel: Parcel) -> None:
-        """One delivery that comes late, if it is wanted still, and new."""
+    def _may_come(self, id: EventId) -> bool:
+        """Whether the origin of an event may still send it to this broker, which would not recognise it."""
+        if id.origin == self.broker or (id.epoch, id.seq) <= self.events.seen.newest.get(id.origin, (0, 0)):
+            return False
+        return not self.settling.settled or id.origin in self.events.membership.link_states.absent_since
+
+    def _awaits(self, client: ClientId) -> bool:
+        """Whether the next row waits for an origin that is away."""
+        if self.awaited.get(client) in self.events.membership.link_states.absent_since:
+            return True
+        self.awaited.pop(client, None)
+        return False
+
+    def _deliver(self, session: Session, parcel: Parcel) -> bool:
+        """One delivery that comes late, if it is wanted still, and new; False: it must wait."""
         deliveries, given, event = self.sessions.deliveries, session.given, parcel.event
         assert given is not None
         if event.id in given.ids:
-            return
+            return True
         grade = deliveries.grade_of(session, event)
+        qos = 0 if grade is None else min(grade.qos, event.qos)
         if 0 < event.expires_us <= self.orders.now:
             self._dropped(session, parcel, "expired")
-        elif grade is None or not min(grade.qos, event.qos):
+        elif grade is None or not qos:
             self._dropped(session, parcel, "left over, and no longer subscribed to")
-        elif min(grade.qos, event.qos) == 2 and not given.whole:
+        elif qos == 2 and not given.whole:
             self._dropped(session, parcel, "left over, and may have been given before")
+        elif qos == 2 and self._may_come(event.id):
+            self.awaited[session.client] = event.id.origin
+            return False
         else:
             self.delivered += 1
-            qos = min(grade.qos, event.qos)
             deliveries.hand(session, Parcel(event, qos, False, grade.ids, parcel.past, late=True), -1)
+        return True
 
     def _forget_progress(self, session: Session, owner: BrokerId) -> None:
         if session.late.pop(owner, None) is not None:
             self.orders.writes.append(Drop("late", session.client, owner))
 
-    def at_home(self, session: Session) -> None:
-        """The session has come to the broker that has its leftovers."""
+    def at_home(self, session: Session) -> bool:
+        """The session has come to the broker that has its leftovers; False: some must wait."""
         kept, me = self._of(session.client, session.user), self.broker
         if kept is None:
-            return
+            return True
         if session.given is None:
             self._erase(session.client)
-            return
+            return True
         if kept.row.unsure:
             self.more_doubts(session, kept.row.unsure)
         mark, _ = self._mark(session, me)
@@ -278,7 +303,10 @@ class LeftoverKeeper:
             self._claim(session.client, kept, mark)
         while page := self._next(session.client, kept, session.late[me][1]):
             self._take(session, me, mark, page)
+            if session.client in self.awaited:
+                return False
         self._forget_progress(session, me)
+        return True
 
     def _dropped(self, session: Session, parcel: Parcel, why: str) -> None:
         self.sessions.deliveries.dropped(session, parcel.event, why)

@@ -91,7 +91,7 @@ class Mobility:
 
     def __post_init__(self) -> None:
         arrivals, departures, seeking, wishes = self.arrivals, self.departures, self.seeking, self.wishes
-        arrivals.take, arrivals.seek, arrivals.refuse = self.take, self.search.seek, self.search.refuse
+        arrivals.take, arrivals.look_for, arrivals.refuse = self.take, self.search.look_for, self.search.refuse
         arrivals.may_owe = self.shadows.may_owe = self.apart.may_owe
         arrivals.had = self.shadows.had = self.apart.had
         arrivals.certain = self.certain

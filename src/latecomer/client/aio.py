@@ -114,7 +114,7 @@ class Client:
 
     async def _keep(self) -> None:
         try:
-            while True:
+            while not self._leaving.is_set():
                 await self._line.gone
                 self._up = False
                 self._line.close()

@@ -81,8 +81,8 @@ class Line(aiomqtt.Client):
 
     def _note_end(self, end: asyncio.Future[None]) -> None:
         """Also for what aiomqtt notices itself, as a broken pipe."""
-        if end is self._disconnected and not end.cancelled():
-            told = str(end.exception() or "")
+        told = "" if end.cancelled() else str(end.exception() or "")
+        if end is self._disconnected:
             self._end(Ended(welcomed=True, told=told, lasted_s=time.monotonic() - self.since_s))
 
     def _end(self, ended: Ended) -> None:

@@ -59,6 +59,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Do not follow references to places that it was not given."""
     patience: Patience = Patience()
 
+    def __repr__(self) -> str:
+        """Without the password: profiles end up in logs."""
+        return f"Profile(client_id={self.client_id!r}, user={self.user!r})"
+
     def __post_init__(self) -> None:
         if not self.client_id:
             raise SettingsError("client_id", "is missing: it is the name under which a session is found again")

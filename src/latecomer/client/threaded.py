@@ -125,13 +125,13 @@ class Client:
         self._client.loop_start()
         try:
             with self._changed:
-                self._changed.wait_for(lambda: self._up or self.over is not None)
+                self._changed.wait_for(lambda: self._up or self._leaving or self.over is not None)
         except BaseException:
             self.leave()
             raise
-        if self.over is not None:
+        if self.over is not None or self._leaving:
             self._client.loop_stop()
-            raise self.over
+            raise self.over or GaveUp("this client has left")
 
     def leave(self, next_broker: BrokerId = "") -> None:
         """Say goodbye, and perhaps where it goes: its session goes ahead to that broker."""

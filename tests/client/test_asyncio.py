@@ -89,6 +89,8 @@ def test_after_leaving_nothing_can_be_asked() -> None:
             for asked in (client.subscribe("a"), client.publish("b"), client.publish("c", qos=0)):
                 with pytest.raises(GaveUp, match="has left"):
                     await asked
+            with pytest.raises(GaveUp, match="make another one"):
+                await client.__aenter__()
 
     with Server(WELCOME) as here:
         asyncio.run(asyncio.wait_for(story(here), LIMIT_S))

@@ -109,3 +109,5 @@ def test_leaving_while_nobody_is_there() -> None:
     with pytest.raises(GaveUp, match="has left"):
         client.start()
     leaving.join(LIMIT_S)
+    with pytest.raises(GaveUp, match="make another one"):
+        client.start()

@@ -143,7 +143,7 @@ def test_a_session_that_is_moved_is_followed(net: Net, helper: Any, publisher: P
 def test_a_broker_that_is_drained_is_left(net: Net, helper: Any, publisher: Peer, name: str) -> None:
     topic = f"walk/{name}"
     with helper(addresses(net, "b1", "b3"), profile(name)) as talker:
-        talker.subscribe(topic)
+        talker.subscribe(topic, qos=2)
         known(talker, publisher, topic)
         assert name in net.sessions("b1")
         try:
@@ -163,7 +163,7 @@ def test_a_broker_that_is_drained_is_left(net: Net, helper: Any, publisher: Peer
 def test_a_session_goes_ahead(net: Net, helper: Any, publisher: Peer, name: str) -> None:
     topic = f"walk/{name}"
     with helper(addresses(net, "b1"), profile(name)) as talker:
-        talker.subscribe(topic)
+        talker.subscribe(topic, qos=2)
         known(talker, publisher, topic)
         talker.leave(next_broker="b3")
     until(lambda: name in net.sessions("b3") and name not in net.sessions("b1"))

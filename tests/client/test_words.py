@@ -198,6 +198,15 @@ def test_a_session_that_is_there_has_everything() -> None:
     assert not wanted.asks_for_past(two)
 
 
+def test_there_is_an_end_to_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latecomer.client.wanted.REMEMBERED_MAX", 2)
+    wanted = Wanted()
+    for topic in ("a", "b", "a"):
+        wanted.want(Subscription(topic=topic))
+    with pytest.raises(SettingsError, match="already"):
+        wanted.want(Subscription(topic="c"))
+
+
 def test_what_is_not_wanted_any_more() -> None:
     wanted, one = Wanted(), Subscription(topic="a")
     wanted.want(one)

@@ -72,6 +72,8 @@ class Client:
     # -- life
 
     async def __aenter__(self) -> Self:
+        if self._leaving.is_set():
+            raise GaveUp("this client has left; make another one")
         self._line = Line(self.course.profile, self.course.journey.at, self._tls, self._came)
         self._turn: asyncio.Future[None] = asyncio.Future()
         """Done, and another one, with each connection."""
@@ -173,9 +175,9 @@ class Client:
         `more` are the other fields of `Subscription`. Raises `Refused` if the broker does not grant it."""
         now_us = time.time_ns() // 1000
         subscription = make_subscription(topic, since, until, now_us, qos=qos, where=where, last=last, **more)
+        self.course.wanted.want(subscription)
         waiter: asyncio.Future[None] = asyncio.Future()
         self._waiters.setdefault(subscription, []).append(waiter)
-        self.course.wanted.want(subscription)
         if self._is_up():
             await self._subscribe(subscription)  # otherwise it is sent on arrival
         await self._or_over(waiter)

@@ -121,15 +121,17 @@ class Client:
 
     def start(self) -> None:
         """Connect, and wait until a broker has accepted it. Raises `Refused` or `GaveUp`."""
+        if self._leaving:
+            raise GaveUp("this client has left; make another one")
         self._go(self.course.begin())
         self._client.loop_start()
         try:
             with self._changed:
-                self._changed.wait_for(lambda: self._up or self._leaving or self.over is not None)
+                self._changed.wait_for(lambda: self.connections or self._leaving or self.over is not None)
         except BaseException:
             self.leave()
             raise
-        if self.over is not None or self._leaving:
+        if self.over is not None or not self.connections:
             self._client.loop_stop()
             raise self.over or GaveUp("this client has left")
 

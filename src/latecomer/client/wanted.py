@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from latecomer.client.words import Subscription, Welcome, device_word
+from latecomer.model.errors import SettingsError
 
 REMEMBERED_MAX = 10_000
-"""Topic filters; who subscribes to more has to repeat the others itself."""
+"""Topic filters; more are refused, since they could not be said again."""
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -39,9 +40,10 @@ class Wanted:
 
     def want(self, subscription: Subscription) -> None:
         topic = subscription.topic
+        if topic not in self.kept and len(self.kept) >= REMEMBERED_MAX:
+            raise SettingsError("topic", f"this client has {REMEMBERED_MAX:,} subscriptions already; end some first")
         self.leaving.pop(topic, None)
-        if topic in self.kept or len(self.kept) < REMEMBERED_MAX:
-            self.kept[topic] = _Kept(subscription, past=bool(str(subscription.past)))
+        self.kept[topic] = _Kept(subscription, past=bool(str(subscription.past)))
 
     def unwant(self, topic: str) -> None:
         self.kept.pop(topic, None)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -49,9 +50,15 @@ class Server:
     """Answers its so-manieth CONNECT with the so-manieth answer, and all further ones with the last. It hangs up behind
     a refusal and a DISCONNECT; an empty answer hangs up without a word."""
 
-    def __init__(self, *answers: Answer | Callable[[Connect], Answer], granted: Reason | int = 1) -> None:
+    def __init__(
+        self, *answers: Answer | Callable[[Connect], Answer], granted: Reason | int = 1,
+        replies: Mapping[type[Packet], Answer] | None = None, tls: ssl.SSLContext | None = None,
+    ) -> None:  # fmt: skip
         self.answers = list(answers)
         self.granted = granted
+        self.replies = dict(replies or {})
+        """What it says to packets of a type, instead of what is usual."""
+        self.tls = tls
         self.came: list[Connect] = []
         self.heard: list[Packet] = []
         """What clients said behind their CONNECT."""
@@ -67,6 +74,8 @@ class Server:
             while True:
                 client, _ = self.socket.accept()
                 client.settimeout(PATIENCE_S)
+                with suppress(OSError):
+                    client = client if self.tls is None else self.tls.wrap_socket(client, server_side=True)
                 self.open.append(client)
                 talk = threading.Thread(target=self._talk, args=(client,))
                 self.talks.append(talk)
@@ -91,6 +100,10 @@ class Server:
             last = said[-1] if said else None
             return last is not None and not isinstance(last, Disconnect) and getattr(last, "reason", 0) < 0x80
         self.heard.append(packet)
+        if type(packet) in self.replies:
+            said = self.replies[type(packet)]
+            client.sendall(b"".join(encode(each, V5) for each in said))
+            return not (said and isinstance(said[-1], Disconnect))
         reply: Packet | None = None
         if isinstance(packet, Subscribe):
             reply = Suback(packet.packet_id, tuple(Reason(self.granted) for _ in packet.requests))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import ssl
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -57,10 +58,10 @@ class Talker(Protocol):
 
 
 class Threaded:
-    def __init__(self, addresses: Sequence[str], profile: Profile) -> None:
+    def __init__(self, addresses: Sequence[str], profile: Profile, tls: ssl.SSLContext | None = None) -> None:
         self.inbox: queue.Queue[Heard] = queue.Queue()
         self.ends: queue.Queue[LatecomerError] = queue.Queue()
-        self.client = threaded.Client(addresses, profile, on_heard=self.inbox.put, on_over=self.ends.put)
+        self.client = threaded.Client(addresses, profile, tls=tls, on_heard=self.inbox.put, on_over=self.ends.put)
 
     def __enter__(self) -> Self:
         self.client.start()
@@ -102,10 +103,10 @@ class Aio:
 
     client: aio.Client
 
-    def __init__(self, addresses: Sequence[str], profile: Profile) -> None:
+    def __init__(self, addresses: Sequence[str], profile: Profile, tls: ssl.SSLContext | None = None) -> None:
         self.inbox: queue.Queue[Heard] = queue.Queue()
         self.ends: queue.Queue[LatecomerError] = queue.Queue()
-        self.addresses, self.profile = addresses, profile
+        self.addresses, self.profile, self.tls = addresses, profile, tls
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever)
 
@@ -113,7 +114,7 @@ class Aio:
         return asyncio.run_coroutine_threadsafe(what, self.loop).result(LIMIT_S)
 
     async def _begin(self) -> None:
-        self.client = aio.Client(self.addresses, self.profile)
+        self.client = aio.Client(self.addresses, self.profile, tls=self.tls)
         await self.client.__aenter__()
         self.reading = asyncio.create_task(self._read())
 

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any
 
 import pytest
+import trustme
 
-from latecomer.client import GaveUp, Patience, Refused, Subscription
-from latecomer.messages.mqtt import Connect, Disconnect, Publish, Reason, Subscribe, Unsubscribe
+from latecomer.client import Address, GaveUp, Patience, Refused, Subscription
+from latecomer.client.course import read_addresses
+from latecomer.messages.mqtt import (
+    Connect,
+    Disconnect,
+    Properties,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+    Reason,
+    Subscribe,
+    Unsubscribe,
+)
 from latecomer.model.errors import SettingsError
 from tests.client.server import FRESH, WELCOME, Answer, Server, dismiss, free_address, refuse
-from tests.client.talkers import HELPERS, QUICK, Talker, profile, until
+from tests.client.talkers import HELPERS, QUICK, Talker, payloads, profile, until
 
 ELSEWHERE = Reason.USE_ANOTHER_SERVER
 
@@ -222,6 +236,35 @@ def test_what_is_published_on_the_way_arrives_once(helper: Any) -> None:
                 talker.publish("a/b", str(number))
         got = [each.payload for each in there.heard if isinstance(each, Publish)]
         assert got == [b"%d" % number for number in range(5)]
+
+
+def test_a_message_that_is_half_delivered_arrives_once(helper: Any) -> None:
+    """QoS 2: the first broker has sent it and knows that it came; the next one releases it."""
+    message = Publish("a/b", b"once", 2, packet_id=9)
+    with Server((*WELCOME, Pubrel(9)), replies={Pubcomp: ()}) as there:
+        left = (Disconnect(ELSEWHERE, Properties(server_reference=there.address)),)
+        with (
+            Server((*WELCOME, message), replies={Pubrec: left}) as here,
+            helper(here.address, profile()) as talker,
+        ):
+            assert payloads(talker, 1) == [b"once"]
+            until(lambda: there.heard)
+            assert isinstance(there.heard[0], Pubcomp)
+            assert talker.inbox.empty()
+
+
+def test_it_follows_over_tls(helper: Any) -> None:
+    authority, server = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(server)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    with (
+        Server(WELCOME, tls=server) as there,
+        Server(refuse(ELSEWHERE, f"localhost:{there.port}"), tls=server) as here,
+        helper(f"localhost:{here.port}", profile(), tls=trusting) as talker,
+    ):
+        assert talker.welcome.address == f"localhost:{there.port}"
+    assert read_addresses("localhost", tls=True) == (Address("localhost", 8883),)
 
 
 def test_what_a_profile_cannot_be(helper: Any) -> None:

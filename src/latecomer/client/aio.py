@@ -123,7 +123,7 @@ class Client:
                 if self._leaving.is_set():
                     return
                 await self._travel(self.course.ended(self._line.ended, random.random()))
-        except LatecomerError as error:
+        except Exception as error:  # also a mistake of ours: whoever waits must hear of it
             self._over.set_exception(error)
             self._over.exception()  # heard, also if nobody asks
 

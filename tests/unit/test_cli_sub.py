@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from paho.mqtt.client import MQTTMessage
 
-from latecomer.cli.client import GONE_FOR_GOOD
 from latecomer.cli.history_output import text_line
 from latecomer.cli.sub import Printer
+from latecomer.client.journey import GONE_FOR_GOOD
 from latecomer.messages.mqtt import Reason
 
 

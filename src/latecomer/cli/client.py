@@ -28,6 +28,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from latecomer.client.journey import GONE_FOR_GOOD
+from latecomer.client.packets import no_properties
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.sim.transcript import plain
 
@@ -50,8 +52,6 @@ HINTS = {
     0x9B: "choose a lower --qos",
     0x9E: "this broker has no shared subscriptions; leave out --share",
 }
-GONE_FOR_GOOD = (0x81, 0x82, 0x87, 0x8E, 0x95)
-"""Reasons to be sent away after which the same client would only be sent away again."""
 
 CONNECTION = "Connection"
 
@@ -230,11 +230,6 @@ class Connection:
     ) -> None:
         self.granted = codes
         self.granted_properties = properties
-
-
-def no_properties(packet: int) -> Properties:
-    """Of a packet of this type, to be filled."""
-    return Properties(packet)  # type: ignore[no-untyped-call]
 
 
 # -- words

@@ -24,8 +24,9 @@ from paho.mqtt.packettypes import PacketTypes
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from latecomer.cli.client import KEEP_ALIVE_SECONDS, no_properties
+from latecomer.cli.client import KEEP_ALIVE_SECONDS
 from latecomer.cli.demo_traffic import DISTRICTS, PACE_S, PATIENCE_S, TOPICS, Broken
+from latecomer.client.packets import no_properties
 from latecomer.model.ids import BrokerId
 from latecomer.runtime.network_file import Network
 from latecomer.runtime.supervisor import Supervisor

@@ -21,8 +21,9 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from latecomer.cli.client import no_properties
-from latecomer.cli.past import END_TOPIC, End, end_of
+from latecomer.cli.past import end_of
+from latecomer.client.packets import no_properties
+from latecomer.client.words import END_TOPIC, End
 from latecomer.model.errors import LatecomerError
 from latecomer.runtime.network_file import Network, Seat
 

@@ -25,23 +25,12 @@ from latecomer.cli.client import (
     TlsCa,
     User,
     Where,
-    no_properties,
     reason,
 )
 from latecomer.cli.history_output import Format, Output, check_output, open_output
-from latecomer.cli.past import (
-    END_TOPIC,
-    WHERE_HELP,
-    End,
-    Last,
-    Since,
-    Until,
-    checked,
-    counted,
-    end_of,
-    replayed,
-    wishes,
-)
+from latecomer.cli.past import WHERE_HELP, Last, Since, Until, checked, end_of, incomplete, replayed
+from latecomer.client.packets import no_properties
+from latecomer.client.words import END_TOPIC, End, counted, wishes
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.filters import make_filter
 from latecomer.model.when import Options
@@ -88,7 +77,7 @@ def history(
     )  # fmt: skip
     reader = Reader(place, topic, where, options)
     end = reader.run(format, output)
-    if (sentence := end.incomplete(reader.options)) != "":
+    if (sentence := incomplete(end, reader.options)) != "":
         print(f"latecomer: {plain(sentence)}", file=sys.stderr)
         raise typer.Exit(INCOMPLETE)
     if sys.stderr.isatty():

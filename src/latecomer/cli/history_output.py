@@ -12,8 +12,8 @@ from typing import IO, Any, Literal, Protocol
 
 from paho.mqtt.client import MQTTMessage
 
-from latecomer.cli.past import ADDED
 from latecomer.cli.sub import as_dict, printable
+from latecomer.client.words import ADDED
 from latecomer.model.errors import SettingsError
 from latecomer.model.when import parse_when
 from latecomer.sim.transcript import plain

@@ -27,9 +27,9 @@ from latecomer.cli.client import (
     TlsCa,
     User,
     Where,
-    no_properties,
     reason,
 )
+from latecomer.client.packets import no_properties
 from latecomer.model.errors import FilterError, LatecomerError, SettingsError
 from latecomer.model.topics import check_topic
 

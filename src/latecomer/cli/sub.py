@@ -25,10 +25,11 @@ from latecomer.cli.client import (
     TlsCa,
     User,
     Where,
-    no_properties,
     reason,
 )
-from latecomer.cli.past import END_TOPIC, WHERE_HELP, End, Last, Since, Until, checked, end_of, replayed, wishes
+from latecomer.cli.past import WHERE_HELP, Last, Since, Until, checked, end_of, incomplete, replayed
+from latecomer.client.packets import no_properties
+from latecomer.client.words import END_TOPIC, End, wishes
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.filters import make_filter
 from latecomer.model.when import Options
@@ -229,7 +230,7 @@ class Subscriber:
         self.awaited = max(0, self.awaited - 1)
         if not self.awaited:
             self.seen.clear()
-        told = end.incomplete(self.past) or f"{end.summary()}; from here on live"
+        told = incomplete(end, self.past) or f"{end.summary()}; from here on live"
         print(f"latecomer: {plain(told)}", file=sys.stderr, flush=True)
 
     def _subscribe(self) -> None:

@@ -20,7 +20,7 @@ from latecomer.core.inputs import (
 from latecomer.model.event import Event, Value
 from latecomer.model.filters import Filter
 from latecomer.model.history import Outcome, Query
-from latecomer.model.ids import BrokerId, ClientId
+from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.sim.world import World
 
 CONFIRM_US = 20_000
@@ -51,6 +51,7 @@ class SimRequest:
     """None: it has not ended."""
     void: bool = False
     """The client's broker died before it ended."""
+    ended_at: Instant = 0
 
 
 @dataclass(slots=True)
@@ -203,7 +204,7 @@ class SimClients:
         request = self.requests[token]
         assert request.outcome is None, "nothing comes after the end"
         request.events += events
-        request.outcome = outcome
+        request.outcome, request.ended_at = outcome, self.world.now
 
     def _confirm(self, receiver: SimClient) -> None:
         receiver.confirming = False

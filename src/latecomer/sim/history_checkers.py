@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from latecomer.core.broker import Broker
@@ -10,8 +11,8 @@ from latecomer.core.table import SELF
 from latecomer.core.tree import Tree
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
-from latecomer.model.history import Query, key_of
-from latecomer.model.ids import NUMBER_MAX, BrokerId, EventId
+from latecomer.model.history import Key, Query, key_of
+from latecomer.model.ids import NUMBER_MAX, BrokerId, EventId, Instant
 from latecomer.model.topics import topic_covers
 from latecomer.sim.clients import SimRequest
 from latecomer.sim.history_ledger import HistoryLedger
@@ -149,8 +150,38 @@ def _held_events(core: Broker) -> int:
     return sum(len(s.past.held) for s in core.sessions.by_client.values() if s.past is not None)
 
 
-class Questions:
+@dataclass(slots=True)
+class Question:
     """What was asked in the core's plain language, and what stores held at that moment."""
+
+    request: SimRequest
+    held: dict[BrokerId, dict[EventId, Event]]
+    whole: list[BrokerId]
+    """The stores that kept all the topics that were asked for."""
+    mortal: dict[BrokerId, list[Event]] = field(default_factory=dict)
+    """What was asked for and expires, and was alive when each store began to answer: then it counts the last."""
+
+    def begun(self, store: BrokerId, events: Iterable[Event], now: Instant) -> None:
+        """A store begins to answer. If it begins more than once, or others ask the same, the first time counts."""
+        query = self.request.query
+        end_us = query.until_us or NUMBER_MAX
+        living = [event for event in events if now < event.expires_us and event.published_us <= end_us]
+        self.mortal.setdefault(store, [event for event in living if matches(query.filter, event)])
+
+    def before_the_last(self, event: Event) -> bool:
+        """Whether an event stands before the last so many: some of these may have died before their turn came."""
+        request, key = self.request, key_of(event)
+        if not request.query.last or (request.events and key > key_of(request.events[0])):
+            return False
+        newer = {other.id for events in self.mortal.values() for other in events if self._died(other, key)}
+        return len(request.events) + len(newer.difference(event.id for event in request.events)) >= request.query.last
+
+    def _died(self, event: Event, behind: Key) -> bool:
+        return key_of(event) > behind and event.expires_us <= self.request.ended_at
+
+
+class Questions:
+    """All questions of a life, until they are judged. It watches stores answer."""
 
     def __init__(self, world: World, violate: Violate, published: Container[str], burnt: Container[str]) -> None:
         self.world = world
@@ -159,9 +190,9 @@ class Questions:
         """Events that their brokers took. A store may have one that its broker lost in a crash: it is taken back."""
         self.burnt = burnt
         """Events that nobody need have, since a disk was lost."""
-        self.held: list[tuple[SimRequest, dict[BrokerId, dict[EventId, Event]], list[BrokerId]]] = []
-        """The last are the stores that kept all the topics that were asked for."""
+        self.questions: list[Question] = []
         self.answered = 0
+        world.on_lookup = self.looked
 
     def asked(self, request: SimRequest) -> None:
         held, wanted = {}, request.query.filter
@@ -170,12 +201,20 @@ class Questions:
                 events = node.disk.store.events.values()
                 held[id] = {e.id: e for e in events if matches(wanted, e)}
         whole = [id for id in held if any(topic_covers(name, wanted.topic) for name in self.world.nodes[id].topics)]
-        self.held.append((request, held, whole))
+        self.questions.append(Question(request, held, whole))
+
+    def looked(self, broker: BrokerId, query: Query) -> None:
+        """A store looks up a page of an answer; only with the first it is told how many of the last are wanted."""
+        if query.last:
+            for question in self.questions:
+                if question.request.outcome is None and question.request.query == query:
+                    question.begun(broker, self.world.nodes[broker].disk.store.events.values(), self.world.now)
 
     def judge(self) -> None:
         """Every question has an end; the answer is in order and no more than was asked for, and holds what the store
         that gave it held when it was asked."""
-        for request, held, whole in self.held:
+        for question in self.questions:
+            request = question.request
             if request.void:
                 continue
             if request.outcome is None:
@@ -184,10 +223,10 @@ class Questions:
             self.answered += 1
             self._check_answer(request)
             if request.query.last:
-                self._check_count(request, held, whole)
+                self._check_count(request, question.held, question.whole)
             if request.outcome.complete and len(request.outcome.stores) == 1:
-                self._check_complete(request, held.get(request.outcome.stores[0], {}))
-        self.held.clear()
+                self._check_complete(question)
+        self.questions.clear()
 
     def _check_count(
         self, request: SimRequest, held: dict[BrokerId, dict[EventId, Event]], whole: list[BrokerId]
@@ -216,19 +255,17 @@ class Questions:
             if not inside or not matches(query.filter, event):
                 self.violate("range", f"{_asked(request)}: {event.id} was not asked for")
 
-    def _check_complete(self, request: SimRequest, held: dict[EventId, Event]) -> None:
+    def _check_complete(self, question: Question) -> None:
+        request, query = question.request, question.request.query
         assert request.outcome is not None
-        query = request.query
+        store = request.outcome.stores[0]
         got = {event.id for event in request.events}
         since_us = max(query.since_us, request.outcome.from_us)
-        dead = sum(bool(event.expires_us) and id not in got for id, event in held.items())
-        if query.last and len(got) + dead >= query.last:  # who was among the last need not live to be handed over
-            since_us = max(since_us, request.events[0].published_us + 1 if request.events else NUMBER_MAX)
-        for id, event in held.items():
+        for id, event in question.held.get(store, {}).items():
             inside = since_us <= event.published_us and (not query.until_us or event.published_us <= query.until_us)
             owed = not event.expires_us and str(id) in self.published and str(id) not in self.burnt
-            if inside and id not in got and owed:
-                self.violate("lost", f"{_asked(request)}: {id} is not in the answer of {request.outcome.stores[0]}")
+            if inside and id not in got and owed and not question.before_the_last(event):
+                self.violate("lost", f"{_asked(request)}: {id} is not in the answer of {store}")
 
 
 def _asked(request: SimRequest) -> str:

@@ -47,6 +47,7 @@ from latecomer.core.inputs import (
 from latecomer.core.session.limits import SessionLimits
 from latecomer.core.settings import BrokerSettings
 from latecomer.messages.link import LinkMessage, SessionFrame
+from latecomer.model.history import Query
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Record
 from latecomer.model.topology import Topology
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
 
 RECONNECT_US = 100_000
 """How long an end waits before it tries a broken connection again."""
-
 
 STARTED, WOKEN = Started(), Woken()
 
@@ -98,6 +98,7 @@ class World:
         self._on_crashed: list[Callable[[BrokerId, Disk, bool], None]] = []
         self.clients: ClientSide | None = None
         self.sockets: Sockets | None = None
+        self.on_lookup: Callable[[BrokerId, Query], None] | None = None
         self.counts: Counter[type] = Counter()
         self.steps = 0
         self._heap: list[tuple[Instant, int, Callable[..., object], Any]] = []
@@ -320,6 +321,8 @@ class World:
         store = node.disk.store
         fact: Found | Surveyed
         if type(effect) is Lookup:
+            if self.on_lookup is not None:
+                self.on_lookup(node.id, effect.query)
             now = 0 if effect.expired else self.now
             fact = Found(effect.token, store.read(effect.query, now, effect.events_max, effect.bytes_max))
         else:

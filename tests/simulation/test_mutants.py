@@ -9,7 +9,7 @@ from tests.simulation.mutants import MUTANTS
 
 SEEDS_MAX = 600
 KNOWN = {
-    "advertisements_never_wait": 12,
+    "advertisements_never_wait": 51,
     "answers_before_the_disk": 307,
     "early_confirmation": 52,
     "frames_are_counted_wrong": 12,

@@ -94,6 +94,17 @@ FOUND = {
         "mqtt",
         (3503338108,),
     ),
+    # b3 began to answer while b1 was cut off, and b1 went on when it was back: what b1's clients had published until
+    # then stands before the place that b3 had reached.
+    "the checker demanded what the first store of an answer lacked when it was cut off from the second": (
+        "history",
+        (887904563,),
+    ),
+    # The reader had to let go of live events that it held; b5 gave it these, which is as near as b2.
+    "the checker demanded one store although another one, as near, gave what the reader had let go of": (
+        "history",
+        (887928218,),
+    ),
     "an event was on its way through the new broker to the old one when its origin died, and nobody delivered it": (
         "wander",
         (341203972,),

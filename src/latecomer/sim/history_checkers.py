@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from latecomer.core.broker import Broker
 from latecomer.core.table import SELF
 from latecomer.core.tree import Tree
+from latecomer.messages.link import LinkMessage, Request
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Key, Query, key_of
@@ -16,6 +17,7 @@ from latecomer.model.ids import NUMBER_MAX, BrokerId, EventId, Instant
 from latecomer.model.topics import topic_covers
 from latecomer.sim.clients import SimRequest
 from latecomer.sim.history_ledger import HistoryLedger
+from latecomer.sim.sides import Observer
 from latecomer.sim.store import matches
 from latecomer.sim.world import World
 
@@ -160,6 +162,8 @@ class Question:
     """The stores that kept all the topics that were asked for."""
     mortal: dict[BrokerId, list[Event]] = field(default_factory=dict)
     """What was asked for and expires, and was alive when each store began to answer: then it counts the last."""
+    resumed: Key | None = None
+    """The place behind which the last store was asked to go on."""
 
     def begun(self, store: BrokerId, events: Iterable[Event], now: Instant) -> None:
         """A store begins to answer. If it begins more than once, or others ask the same, the first time counts."""
@@ -167,6 +171,15 @@ class Question:
         end_us = query.until_us or NUMBER_MAX
         living = [event for event in events if now < event.expires_us and event.published_us <= end_us]
         self.mortal.setdefault(store, [event for event in living if matches(query.filter, event)])
+
+    def before_another_went_on(self, event: Event, store: BrokerId) -> bool:
+        """Whether an event stands before the place behind which a store went on, and one that may have begun lacked it:
+        they may have been cut off from one another until then."""
+        answered = self.request.events
+        if self.resumed is None or key_of(event) > self.resumed:
+            return False
+        begun = [held for id, held in self.held.items() if id != store and answered and answered[0].id in held]
+        return not begun or any(event.id not in held for held in begun)
 
     def before_the_last(self, event: Event) -> bool:
         """Whether an event stands before the last so many: some of these may have died before their turn came."""
@@ -180,7 +193,7 @@ class Question:
         return key_of(event) > behind and event.expires_us <= self.request.ended_at
 
 
-class Questions:
+class Questions(Observer):
     """All questions of a life, until they are judged. It watches stores answer."""
 
     def __init__(self, world: World, violate: Violate, published: Container[str], burnt: Container[str]) -> None:
@@ -209,6 +222,19 @@ class Questions:
             for question in self.questions:
                 if question.request.outcome is None and question.request.query == query:
                     question.begun(broker, self.world.nodes[broker].disk.store.events.values(), self.world.now)
+
+    def sent(self, now: Instant, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None:
+        """A broker asks for what stands behind what it was given already."""
+        for frame in frames if self.questions else ():
+            if isinstance(frame, Request) and frame.query.after is not None:
+                for question in self.questions:
+                    request, query = question.request, question.request.query
+                    if (
+                        request.client == frame.client
+                        and request.outcome is None
+                        and query.filter == frame.query.filter
+                    ):
+                        question.resumed = frame.query.after
 
     def judge(self) -> None:
         """Every question has an end; the answer is in order and no more than was asked for, and holds what the store
@@ -264,7 +290,8 @@ class Questions:
         for id, event in question.held.get(store, {}).items():
             inside = since_us <= event.published_us and (not query.until_us or event.published_us <= query.until_us)
             owed = not event.expires_us and str(id) in self.published and str(id) not in self.burnt
-            if inside and id not in got and owed and not question.before_the_last(event):
+            excused = question.before_the_last(event) or question.before_another_went_on(event, store)
+            if inside and id not in got and owed and not excused:
                 self.violate("lost", f"{_asked(request)}: {id} is not in the answer of {store}")
 
 

@@ -12,7 +12,7 @@ import pytest
 from latecomer.model.topology import Link, Topology
 from latecomer.model.topology_generators import line, ring, walkthrough
 from latecomer.runtime.supervisor import Supervisor
-from tests.network.net import network_of, running
+from tests.network.net import joined, network_of, running
 from tests.network.peer import Peer
 
 
@@ -67,6 +67,7 @@ class Networks:
             self.stack.close()
             self.name = name
             self.supervisor = self.stack.enter_context(running(network_of(NETWORKS[name]()), self.folder(name)))
+            joined(self.supervisor)
         return self.supervisor
 
 

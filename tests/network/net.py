@@ -12,8 +12,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from latecomer.cli.doors import call, found_doors
 from latecomer.model.topology import Topology
 from latecomer.runtime.network_file import Network, Seat
+from latecomer.runtime.network_views import NetworkView
 from latecomer.runtime.supervisor import Supervisor
 
 HOST = "127.0.0.1"
@@ -56,6 +58,20 @@ def running(network: Network, folder: Path, **more: Any) -> Iterator[Supervisor]
         yield supervisor
     finally:
         supervisor.stop()
+
+
+def joined(supervisor: Supervisor) -> None:
+    """Wait until all links are up and every broker uses the same tree. Before that a link that comes up late changes
+    the tree, and what is under way with QoS 0 may be lost."""
+    doors, links = found_doors(supervisor.folder, [], [], None), len(supervisor.network.links)
+    until = time.monotonic() + BACK_SECONDS
+    views: list[NetworkView] = []
+    while time.monotonic() < until:
+        views = [call(door, "network", NetworkView) for door in doors]
+        if len({view.tree for view in views}) == 1 and all(view.ready and len(view.links) == links for view in views):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"the network has not come together: {views}")
 
 
 async def answers(supervisor: Supervisor, broker: str) -> None:

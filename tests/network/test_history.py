@@ -10,6 +10,7 @@ import pytest
 
 from latecomer.cli.doors import ask, found_doors
 from latecomer.cli.main import VERBS, run
+from latecomer.core.retrieval import PATIENCE_US
 from latecomer.model.topology_generators import line
 from latecomer.model.when import format_when
 from latecomer.runtime.network_file import with_stores
@@ -50,11 +51,12 @@ def late(port: int, since: str) -> Peer:
 
 
 def numbers_of(peer: Peer, wanted: int) -> tuple[dict[str, list[int]], list[dict[str, object]]]:
-    """By topic what came, in order, until so many have come and the end of the past was told."""
+    """By topic what came, in order, until so many have come and the end of the past was told. A store that falls silent
+    is waited for before another one is asked."""
     found: dict[str, list[int]] = {}
     ends: list[dict[str, object]] = []
     while sum(map(len, found.values())) < wanted or not ends:
-        message = peer.inbox.get(timeout=LIMIT_SECONDS)
+        message = peer.inbox.get(timeout=PATIENCE_US / 1_000_000 + LIMIT_SECONDS)
         if message.topic == "$history/end":
             ends.append(json.loads(message.payload))
         else:

@@ -267,7 +267,7 @@ def reports_before_the_others(patch: Patch) -> None:
         on_publication(self, peer, publication)
         id = publication.event.id
         if self.transit.get(id.origin, {}).pop(id.seq, None) is not None:
-            self._report(peer, id.origin, id.epoch, id.seq)
+            self.reports.add(peer, id.origin, id.epoch, id.seq)
 
     patch.setattr(events.Events, "on_publication", hasty)
 

@@ -136,6 +136,48 @@ def test_an_event_on_its_way_through_the_new_broker_is_waited_for_when_its_origi
     assert (phone.connack.session_present, phone.payloads) == (True, [b"1"])
 
 
+def test_an_event_that_only_the_new_broker_has_had_comes_when_its_origin_is_back() -> None:
+    """The session is at b4. b1 sends an event to b2, for a client there, and by b5 to b4; nothing gets through to b4,
+    and b1 dies. The session moves to b2 while b1 is away. For b2 the second copy is a repetition, for the session it is
+    the first, also when it has moved once more, and b2 or b3 have started again."""
+    for then in ("stays", "restarts", "moves", "moves and restarts"):
+        town = Town(5, ring=True)
+        phone = town.connect("b4")
+        town.say(phone, Subscribe(1, (Request("a/#", 2),)))
+        town.hang_up(phone, wait=5)
+        resident = town.connect("b2", "resident", expiry_s=0, clean=True)
+        town.say(resident, Subscribe(1, (Request("a/#", 2),)), wait=1)
+        sender = town.connect("b1", "sender", expiry_s=0, clean=True)
+        town.world.break_wire("b4", "b5", 3 * SECOND_US, silently=True)
+        town.say(sender, Publish("a/b", b"1", 1, packet_id=1), wait=0.1)
+        assert resident.payloads == [b"1"]
+        town.world.crash("b1")
+        town.run(8)
+        phone = town.connect("b2", wait=3)
+        assert (phone.connack.session_present, phone.payloads) == (True, []), then
+        at = "b2"
+        if "moves" in then:
+            town.hang_up(phone)
+            at = "b3"
+            phone = town.connect("b3", wait=3)
+            assert (phone.connack.session_present, phone.payloads) == (True, []), then
+        if "restarts" in then:
+            town.world.crash(at)
+            town.run(1)
+            town.world.start(at)
+            town.run(8)
+        town.world.start("b1")
+        town.run(8)
+        if "restarts" in then:
+            phone = town.connect(at, wait=3)
+        assert phone.payloads == [b"1"], then
+        town.world.crash("b1")
+        town.run(8)
+        town.world.start("b1")
+        town.run(8)
+        assert (phone.payloads, resident.payloads) == ([b"1"], [b"1"]), then
+
+
 def test_the_new_broker_dies_when_it_was_promised_the_session() -> None:
     for moment in range(10, 60, 4):  # thousandths of a second after the CONNECT
         town = Town()

@@ -305,8 +305,8 @@ class Broker:
     def _woken(self, _: Woken) -> None:
         now = self.orders.now
         self.orders.wake_at = None
-        if self.events.done_due is not None and self.events.done_due <= now:
-            self.events.flush_dones()
+        if self.events.reports.due is not None and self.events.reports.due <= now:
+            self.events.reports.flush()
         if self.neighbours.tick_due is not None and self.neighbours.tick_due <= now:
             self.neighbours.tick()
         if self.shares_due is not None and self.shares_due <= now:
@@ -318,7 +318,7 @@ class Broker:
         self.history.woken()
         dues = (
             self.neighbours.tick_due,
-            self.events.done_due,
+            self.events.reports.due,
             self.shares_due,
             self.sessions.due(),
             self.mobility.due(),

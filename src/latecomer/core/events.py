@@ -34,6 +34,7 @@ from latecomer.core.mobility.recent import RecentLog
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.outbox import CLOCK_US, RESERVE, Entry, Outbox
+from latecomer.core.reports import Reports
 from latecomer.core.retained import RetainedMessages, with_expiry
 from latecomer.core.routes import Route, Routes
 from latecomer.core.seen import Seen
@@ -45,8 +46,6 @@ from latecomer.model.event import Event
 from latecomer.model.ids import NUMBER_MAX, BrokerId, EventId, Instant
 from latecomer.model.record import Kind
 
-DONE_BATCH = 512
-"""Reports collected for one neighbour before they leave without waiting for `done_delay_us`."""
 FLEETING_MAX = 1024
 """Unreliable events that wait for a tree to become ready."""
 
@@ -75,9 +74,7 @@ class Events:
     transit: dict[BrokerId, dict[int, list[BrokerId]]] = field(default_factory=dict)
     """By origin and number, events sent on and not reported done: first where it came from, then who has not reported.
     (In one tree an origin has one epoch.)"""
-    dones: dict[BrokerId, dict[tuple[BrokerId, int], list[int]]] = field(default_factory=dict)
-    done_due: Instant | None = None
-    done_count: int = 0
+    reports: Reports = field(init=False)
     fleeting: deque[Event] = field(default_factory=deque)
     owed_until: int = 0
     """The newest event that was owed when this tree became ready."""
@@ -97,6 +94,9 @@ class Events:
     dropped: int = 0
     recent: RecentLog | None = None
     """What this broker has had lately; None: it does not keep a log (`hand_over.algorithm`)."""
+
+    def __post_init__(self) -> None:
+        self.reports = Reports(self.orders, self.neighbours, self.settings.done_delay_us)
 
     def recover(self, disk: Disk) -> None:
         """Find the outbox and what was seen as they were. What was parked is parked again."""
@@ -279,8 +279,7 @@ class Events:
         self.retained.tell_passing(self.transit)
         self.transit.clear()
         self.carrying.clear()
-        self.dones.clear()
-        self.done_due, self.done_count = None, 0
+        self.reports.clear()
         self.outbox.halt()
 
     def pump(self) -> None:
@@ -409,11 +408,14 @@ class Events:
         if self.recent is not None:
             self.recent.add(event)
         id = event.id
-        if (clients or event.shares) and (not only or self.broker in only) and self.seen.take(event):
-            self.orders.writes.append(Put("seen", "", id.origin, (id.epoch, id.seq)))
-            self._deliver(clients, event)
+        if (clients or event.shares) and (not only or self.broker in only):
+            if self.seen.take(event):
+                self.orders.writes.append(Put("seen", "", id.origin, (id.epoch, id.seq)))
+                self._deliver(clients, event)
+            elif id.origin in self.clients.lacking:
+                self.clients.deliver_again(clients, event, self._hops_from(id.origin))
         if not peers:
-            self._report(peer, id.origin, id.epoch, id.seq)
+            self.reports.add(peer, id.origin, id.epoch, id.seq)
             return
         under_way = self.transit.setdefault(id.origin, {})
         if id.seq not in under_way:
@@ -439,36 +441,23 @@ class Events:
         return side == peer
 
     def _deliver(self, clients: tuple[str, ...], event: Event) -> None:
-        origin = event.id.origin
+        hops = self._hops_from(event.id.origin)
+        self.clients.deliver(clients, event, hops)
+        if event.shares:
+            self.clients.deliver_shared(event, hops)
+
+    def _hops_from(self, origin: BrokerId) -> int:
         hops = self.hops.get(origin)
         if hops is None:
             tree = self.interest.tree
             assert tree is not None
             hops = self.hops[origin] = tree.hops(origin, self.broker)
-        self.clients.deliver(clients, event, hops)
-        if event.shares:
-            self.clients.deliver_shared(event, hops)
+        return hops
 
     def _send_fleeting(self, publication: Publication, peers: Sequence[BrokerId]) -> None:
         """An unreliable event is not worth an unbounded queue."""
         for peer in self.neighbours.send_all(peers, publication, self.settings.link_max):
             self.note_dropped(publication.event, f"unreliable, and the link to {peer} is full")
-
-    def _report(self, peer: BrokerId, origin: BrokerId, epoch: int, seq: int) -> None:
-        """Report an event done to where it came from; reports are collected for a moment."""
-        self.dones.setdefault(peer, {}).setdefault((origin, epoch), []).append(seq)
-        self.done_count += 1
-        if self.done_count >= DONE_BATCH:
-            self.flush_dones()
-        elif self.done_due is None:
-            self.done_due = self.orders.wake(self.orders.now + self.settings.done_delay_us)
-
-    def flush_dones(self) -> None:
-        for peer, batches in self.dones.items():
-            for (origin, epoch), seqs in batches.items():
-                self.neighbours.send(peer, Done(origin, epoch, tuple(seqs)))
-        self.dones.clear()
-        self.done_due, self.done_count = None, 0
 
     def on_done(self, peer: BrokerId, done: Done) -> None:
         if not self.interest.ready:
@@ -491,7 +480,7 @@ class Events:
                 del under_way[seq]
                 self.carrying[waiting[0]] -= 1
                 self.retained.passing.pop((done.origin, seq), None)
-                self._report(waiting[0], done.origin, done.epoch, seq)
+                self.reports.add(waiting[0], done.origin, done.epoch, seq)
 
     @property
     def carried(self) -> int:

@@ -42,6 +42,7 @@ TABLES: dict[str, Any] = {
     "promised": PromiseRow,
     "taken": tuple[str, str],
     "cut": dict[str, tuple[int, int]],
+    "without": tuple[str, ...],
     "whereabouts": str,
     "unsure": tuple[str, ...],
     "particulars": ParticularsRow,

@@ -25,10 +25,11 @@ Cut = tuple[tuple[BrokerId, int, int], ...]
 
 def cut_of(broker: BrokerId, events: Events, session: Session) -> Cut:
     """Per origin, the newest event that the session's rows account for. What this broker's own clients published is not
-    in `seen`; what a session that moved here itself had before is in its own cut."""
+    in `seen`; what a session that moved here itself had before is in its own cut. That counts alone for origins of
+    which this broker had events that the session came without."""
     newest = dict(events.seen.newest)
     for origin, stamp in session.cut.items():
-        newest[origin] = max(stamp, newest.get(origin, (0, 0)))
+        newest[origin] = stamp if origin in session.without else max(stamp, newest.get(origin, (0, 0)))
     newest[broker] = (events.epoch, events.outbox.next_seq - 1)
     return tuple((origin, *stamp) for origin, stamp in newest.items())
 

@@ -304,9 +304,7 @@ class Mobility:
         """A session has ended here, or left."""
         self.departures.ended(session.client)
         self.copies.void(session.client)
-        if session.cut:
-            session.cut.clear()
-            self.orders.writes.append(Drop("cut", "", session.client))
+        self.sessions.cuts.end(session)
         self.doubts.drop(session.client)
         if session.told:
             session.told = False
@@ -333,21 +331,21 @@ class Mobility:
         assert row is not None
         if grant.forgot:
             row = replace(row, memory=PART)
-        session.cut = {origin: (epoch, seq) for origin, epoch, seq in grant.cut if origin != self.broker}
         session.number = max(session.number, grant.upto)
         session.away_since = max(1, self.orders.now - arrival.away_us)
         session.connected_at = self.orders.now - arrival.age_us
         session.guessed, session.misses, session.places = arrival.guess, row.misses, row.places
         session.came_from = row.came_from if session.guessed else arrival.owner
-        own = {origin: (epoch, seq) for origin, epoch, seq in grant.cut}
-        self.orders.writes.append(Put("cut", "", session.client, dict(session.cut)))
+        events = self.arrivals.events
+        tree = events.interest.tree
+        assert tree is not None
+        had = {origin: (epoch, seq) for origin, epoch, seq in grant.cut}
+        cut = {origin: stamp for origin, stamp in had.items() if origin != self.broker}
+        self.sessions.cuts.begin(session, cut, events.seen.newest, tree.parent)
         self.sessions.adopt(session, row, arrival.tables, arrival.shared)
-        receive = self.sessions.clients.receivers[session.client]
-        session.cut, cut = {}, session.cut
         for event, hops in arrival.held:
-            if (event.id.epoch, event.id.seq) > own.get(event.id.origin, (0, 0)):
-                receive(event, hops)
-        session.cut = cut
+            if (event.id.epoch, event.id.seq) > had.get(event.id.origin, (0, 0)):
+                self.sessions.restoring.give(session, event, hops)
         self.moves += 1
         count = len(session.queue)
         name = "prefetching" if arrival.ahead else arrival.algorithm

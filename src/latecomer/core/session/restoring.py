@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from latecomer.core.clients import Disk
-from latecomer.core.effects import Drop, Put
+from latecomer.core.effects import Drop
 from latecomer.core.orders import Orders
 from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.erasing import Erasing, Rows
@@ -51,16 +51,8 @@ class Restoring:
             self.erasing.erase(client, dict.fromkeys(sorted(map(int, queues.pop(client, {})))))
             writes.append(Drop("arriving", "", client))
 
-    def take(self, session: Session, event: Event, hops: int) -> None:
-        """An event for a session that came from another broker. An origin may send again what it had there; the first
-        newer event of an origin ends that, since this broker knows from then on what it has had."""
-        cut, id = session.cut, event.id
-        if event.reliable and id.origin in cut:
-            if (id.epoch, id.seq) <= cut[id.origin]:
-                return
-            del cut[id.origin]
-            if session.durable:
-                self.orders.writes.append(Put("cut", "", session.client, dict(cut)))
+    def give(self, session: Session, event: Event, hops: int) -> None:
+        """A live event, behind the history that it may be getting."""
         if session.past is None:
             self.deliveries.take(session, event, hops)
         else:

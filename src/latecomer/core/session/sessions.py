@@ -21,6 +21,7 @@ from latecomer.core.handing_on import hand_on
 from latecomer.core.inputs import MqttConnected, MqttFailed, MqttLost, MqttReceived, RulesChanged, SessionEnded
 from latecomer.core.orders import Orders
 from latecomer.core.session.admission import Admission
+from latecomer.core.session.cuts import Cuts
 from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.erasing import Erasing
 from latecomer.core.session.limits import NEVER_S, Access, SessionLimits
@@ -84,6 +85,7 @@ class Sessions:
     sharing: SharedDeliveries = field(init=False)
     admission: Admission = field(init=False)
     restoring: Restoring = field(init=False)
+    cuts: Cuts = field(init=False)
     erasing: Erasing = field(init=False)
     _order: int = 0
     _on_packet: dict[type, Callable[[Session, Any], None]] = field(default_factory=dict)
@@ -108,6 +110,7 @@ class Sessions:
         self.clients.deliver_shared = self.sharing.deliver
         self.erasing = Erasing(self.orders)
         self.restoring = Restoring(self.orders, deliveries, self.recalls, self.erasing)
+        self.cuts = Cuts(self.orders, self.clients, self.restoring.give)
         parts = (self.clients, deliveries, publishing, self.by_client, self.per_user)
         self.admission = Admission(self.limits, self.access, self.durability, *parts)
 
@@ -235,15 +238,13 @@ class Sessions:
         now = self.orders.now
         subscriptions, queues = disk.get("subscriptions", {}), self.erasing.recover(disk)
         self.restoring.erase_arriving(disk, queues)
-        cuts = disk.get("cut", {}).get("", {})
         for client, row in disk.get("session", {}).get("", {}).items():
             assert isinstance(row, SessionRow)
             session = Session(str(client), row.user, row.version, row.expiry_s, will=row.will, stored=True)
             session.away_since = row.away_since_us or now
             session.connected_at, session.misses, session.came_from = row.connected_us, row.misses, row.came_from
             session.hand_over, session.places = row.hand_over, row.places
-            cut = cuts.get(client)
-            session.cut = dict(cut) if isinstance(cut, dict) else {}
+            self.cuts.recover(session, disk)
             self._enter(session)
             for subscription in subscriptions.get(session.client, {}).values():
                 assert isinstance(subscription, Subscription)
@@ -489,7 +490,7 @@ class Sessions:
             take(session, event, hops) if session.past is None else held(session, event, hops)
         )
         if session.cut:
-            self.clients.receivers[session.client] = lambda event, hops: self.restoring.take(session, event, hops)
+            self.clients.receivers[session.client] = lambda event, hops: self.cuts.take(session, event, hops)
 
     def _store(self, session: Session) -> None:
         session.stored = True

@@ -204,6 +204,8 @@ class Session:
     """Other brokers remember that the session is here."""
     cut: dict[BrokerId, tuple[int, int]] = field(default_factory=dict)
     """Of a session that came from another broker, per origin: events up to here, as epoch and number, it had there."""
+    without: dict[BrokerId, None] = field(default_factory=dict)
+    """Origins that were away when it came, and of which this broker had had newer events than that (`cuts`)."""
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     number: int = 0
     """Of the newest delivery of QoS 1 or 2."""

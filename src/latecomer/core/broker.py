@@ -12,39 +12,18 @@ This file only wires the parts: `neighbours` (link sessions), `membership` (who 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from latecomer.core.advertisements import Advertisements
 from latecomer.core.clients import Clients, Disk
+from latecomer.core.dispatch import frame_handlers, input_handlers
 from latecomer.core.effects import Effect, Put
 from latecomer.core.events import Events
 from latecomer.core.fences import Fences
 from latecomer.core.history import History
 from latecomer.core.inputs import (
-    Advertised,
-    ClientConnected,
-    ClientDisconnected,
-    Confirmed,
     Input,
-    LinkConnected,
-    LinkDisconnected,
     LinkReceived,
-    Measured,
-    MoveWanted,
-    MqttConnected,
-    MqttFailed,
-    MqttLost,
-    MqttReceived,
-    Published,
-    Relayed,
-    ReleaseWanted,
-    RulesChanged,
-    RunOpened,
-    SessionEnded,
     Started,
-    Subscribed,
-    Unadvertised,
-    Unsubscribed,
     Woken,
 )
 from latecomer.core.interest import Interest
@@ -52,7 +31,6 @@ from latecomer.core.links import ACK_EVERY
 from latecomer.core.linkstate import LinkStateDatabase
 from latecomer.core.losses import Losses
 from latecomer.core.membership import Membership
-from latecomer.core.mobility.frames import frames_of
 from latecomer.core.mobility.mobility import Mobility
 from latecomer.core.mobility.wiring import make_mobility
 from latecomer.core.neighbours import Neighbours
@@ -60,7 +38,6 @@ from latecomer.core.orders import Orders
 from latecomer.core.outbox import CLOCK_US
 from latecomer.core.retained import RetainedMessages
 from latecomer.core.routes import Routes
-from latecomer.core.runs import Runs
 from latecomer.core.session.limits import Access, Anything, SessionLimits
 from latecomer.core.session.sessions import Sessions
 from latecomer.core.session.wiring import make_sessions
@@ -69,29 +46,9 @@ from latecomer.core.settling import Settling
 from latecomer.core.shares import Shares
 from latecomer.core.tree import Tree
 from latecomer.messages.link import (
-    Adopted,
-    Advertise,
-    AdvertisementsComplete,
     Alive,
-    Complete,
-    Confirm,
-    Done,
-    Fence,
-    Fenced,
     LinkMessage,
-    LinkStates,
-    Lost,
     Publication,
-    Retained,
-    RetainedSummary,
-    Run,
-    Sharing,
-    SharingChange,
-    Subscribe,
-    Summary,
-    Unadvertise,
-    Unsubscribe,
-    Void,
 )
 from latecomer.messages.mqtt import Packet
 from latecomer.model.ids import BrokerId, Instant
@@ -167,8 +124,8 @@ class Broker:
         self.history = self._make_history(settling, access)
         self.sessions = self._make_sessions(limits, access, durability, measure)
         self.mobility = self.sessions.mobility = self._make_mobility()
-        self._on_input = self._input_table()
-        self._on_frame = self._frame_table()
+        self._on_input = input_handlers(self)
+        self._on_frame = frame_handlers(self)
         self._disk = disk
 
     def _make_advertisements(self) -> Advertisements:
@@ -288,7 +245,7 @@ class Broker:
 
     # -- inputs ------------------------------------------------------------------------------------------------------
 
-    def _started(self, _: Started) -> None:
+    def started(self, _: Started) -> None:
         disk, self._disk = self._disk, {}
         self.orders.note(Kind.STARTED, count=self.events.epoch)
         self.orders.writes.append(Put("meta", "", "epoch", self.events.epoch))
@@ -302,7 +259,7 @@ class Broker:
         self.sessions.recover(disk)
         self.events.tree_ready()
 
-    def _woken(self, _: Woken) -> None:
+    def woken(self, _: Woken) -> None:
         now = self.orders.now
         self.orders.wake_at = None
         if self.events.reports.due is not None and self.events.reports.due <= now:
@@ -359,63 +316,6 @@ class Broker:
         else:
             neighbours.reject(peer, "a second hello on one connection")
         return neighbours.links[peer].connected
-
-    def _input_table(self) -> dict[type, Callable[[Any], None]]:
-        """Who takes which fact; `LinkReceived` is not here, see `step`."""
-        runs = Runs(self.events)
-        return {
-            Started: self._started,
-            Woken: self._woken,
-            LinkConnected: lambda fact: self.neighbours.connected(fact.peer, fact.connection),
-            LinkDisconnected: lambda fact: self.neighbours.disconnected(fact.peer, fact.connection),
-            ClientConnected: lambda fact: self.clients.connected(fact.client, fact.connection),
-            ClientDisconnected: lambda fact: self.clients.disconnected(fact.client),
-            Subscribed: lambda fact: self.clients.subscribe(fact.client, fact.filter),
-            Unsubscribed: lambda fact: self.clients.unsubscribe(fact.client, fact.filter),
-            Advertised: lambda fact: self.clients.advertise(fact.client, fact.filter),
-            Unadvertised: lambda fact: self.clients.unadvertise(fact.client, fact.filter),
-            Published: self.events.publish,
-            Confirmed: lambda fact: self.clients.confirm(fact.client, fact.number),
-            MqttConnected: self.sessions.on_connected,
-            MqttReceived: self.sessions.on_received,
-            MqttFailed: self.sessions.on_failed,
-            MqttLost: self.sessions.on_lost,
-            Relayed: runs.relay,
-            RunOpened: runs.on_opened,
-            RulesChanged: self.sessions.on_rules_changed,
-            SessionEnded: self.sessions.on_ended,
-            MoveWanted: lambda fact: self.mobility.wishes.move(fact.client, fact.to),
-            ReleaseWanted: lambda fact: self.mobility.wishes.release(fact.client),
-            Measured: self.sessions.subscribing.figures.on_measured,
-            **self.history.inputs(),
-        }
-
-    def _frame_table(self) -> dict[type, Callable[[BrokerId, Any], None]]:
-        """Who takes which session frame; `Publication` is not here, see `_link_received`."""
-        return {
-            LinkStates: self.membership.on_link_states,
-            Summary: self.membership.on_summary,
-            Adopted: self.interest.on_adopted,
-            Subscribe: self.interest.on_subscribe,
-            Unsubscribe: self.interest.on_unsubscribe,
-            Advertise: self.interest.on_advertise,
-            Unadvertise: self.interest.on_unadvertise,
-            Confirm: self.interest.on_confirm,
-            Fence: self.fences.on_fence,
-            Fenced: self.fences.on_fenced,
-            AdvertisementsComplete: self.interest.on_advertisements_complete,
-            Complete: self.interest.on_complete,
-            Done: self.events.on_done,
-            RetainedSummary: self.retained.on_summary,
-            Retained: self.retained.on_retained,
-            Sharing: self.shares.on_sharing,
-            SharingChange: self.shares.on_change,
-            Lost: self.losses.on_lost,
-            Run: Runs(self.events).on_run,
-            Void: lambda peer, frame: None,
-            **self.history.frames(),
-            **frames_of(self.mobility),
-        }
 
     # -- what one part tells the others ------------------------------------------------------------------------------
 

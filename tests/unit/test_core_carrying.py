@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latecomer.core.effects import Deliver, Effect, Persist, Put
-from latecomer.core.events import DONE_BATCH
+from latecomer.core.reports import BATCH
 from latecomer.core.routing import Forwarding, Hierarchy
 from latecomer.messages.link import Adopted, Done, Publication
 from latecomer.model.record import Kind
@@ -65,8 +65,8 @@ def test_who_is_not_in_the_tree_cannot_be_an_origin() -> None:
 
 def test_many_reports_do_not_wait() -> None:
     hand = middle()
-    effects = hand.hear("b", *[Publication(event("b", seq)) for seq in range(1, DONE_BATCH + 1)])
-    assert reports(effects, "b") == [Done("b", 1, tuple(range(1, DONE_BATCH + 1)))]
+    effects = hand.hear("b", *[Publication(event("b", seq)) for seq in range(1, BATCH + 1)])
+    assert reports(effects, "b") == [Done("b", 1, tuple(range(1, BATCH + 1)))]
 
 
 def test_nothing_is_handed_out_twice() -> None:

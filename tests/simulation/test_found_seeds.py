@@ -125,6 +125,20 @@ FOUND = {
         "wander",
         (280230698,),
     ),
+    # b4 was stopped, and then read four CONNECTs of c1 at once. Its first three questions reached b1 together.
+    "the checker took a CONNECT that a stopped broker had not read for the one which it asked another to serve": (
+        "wander",
+        (174440888,),
+    ),
+    "packet ids that came with a session counted as those of its connection until it had one": (
+        "wander",
+        (174441245, 3917497544),
+    ),
+    # c3 lost its tunnel with its tree and asked b2, which was promised the session, and started again.
+    "a will was published before its client's time to come back was over, since a hand-over had failed": (
+        "wander",
+        (3917498335,),
+    ),
     "a client that came twice was given a session which its home had promised to another broker, and that had it": (
         "wander",
         (280230881,),

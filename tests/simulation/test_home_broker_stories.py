@@ -231,6 +231,34 @@ def test_a_will_fires_when_its_client_dies_and_not_when_it_moves_on() -> None:
     assert listener.payloads == [b"gone"]
 
 
+def test_a_will_waits_although_the_broker_that_was_promised_the_session_starts_again() -> None:
+    """The phone loses its tunnel from b2 to b1 with its tree, and asks b3 for its session, by *standard*. b3 starts
+    again on the way, and the phone is back at b2 in time."""
+    promised = 0
+    for moment in range(10, 60, 2):  # thousandths of a second after the CONNECT at b3
+        town = Town(4, hand_over=HOME)
+        listener = town.connect("b1", "listener", expiry_s=0)
+        town.say(listener, Subscribe(1, (Request("will/#", 1),)))
+        town.hang_up(town.connect("b1"))
+        phone = town.connect("b2", will=Will("will/phone", b"gone", 1, False))
+        assert tunnels(town) == [("phone", "b1", "b2")]
+        town.world.crash("b4")
+        while not phone.closed:
+            town.run(0.01)
+        town.run(0.2)
+        town.connect("b3", words=(("hand-over", "standard"),), wait=moment / 1000)
+        town.world.crash("b3")
+        promised += "phone" in town.core("b1").mobility.departures.promises
+        town.run(0.1)
+        town.world.start("b3")
+        town.run(2)
+        phone = town.connect("b2", wait=2)
+        assert phone.connack.session_present, moment
+        town.run(10)
+        assert listener.payloads == [], moment
+    assert promised
+
+
 def test_a_visitor_says_goodbye_and_its_will_is_forgotten() -> None:
     town = Town(hand_over=HOME)
     listener = town.connect("b3", "listener")

@@ -143,10 +143,12 @@ class WanderPipes(Pipes):
 
     def asked(self, ask: Ask, connect: Connect, until: Instant) -> WanderPipe | None:
         """The connection, made until then, for which a broker asks another to serve its client. The frame may have
-        waited for a link: a connection that came meanwhile, in place of this one, has an attempt of its own."""
-        broker, core = ask.from_broker, self.world.nodes[ask.from_broker].core
+        waited for a link: a connection that came meanwhile, in place of this one, has an attempt of its own. So has one
+        whose CONNECT the broker, when it was stopped, has not read yet."""
+        broker, node = ask.from_broker, self.world.nodes[ask.from_broker]
+        core, unread = node.core, {fact.connection for fact in node.inbox if type(fact) is MqttConnected}
         pipes = (p for p in self.of_client.get(ask.client, ()) if p.broker == broker and p.connect == connect)
-        came = [p for p in pipes if p.reached_at is not None and p.reached_at <= until]
+        came = [p for p in pipes if p.reached_at is not None and p.reached_at <= until and p.number not in unread]
         arrival = core.mobility.arrivals.by_client.get(ask.client) if core is not None else None
         if arrival is not None:
             waits = arrival.number == ask.attempt.number

@@ -118,8 +118,7 @@ class Departures:
     def standing(self, session: Session, ask: Ask) -> None:
         """Tell the other broker what it must subscribe to, and wait for it to ask for the rest; or send the rest at
         once, if it has subscribed to just that; or only the grant, if it has a copy of the session that holds."""
-        self.lapsing.pop(session.client, None)
-        self.cancel(session.client, "younger")
+        self._give_up(session.client, "younger")
         session.suspended = True
         departure = Departure(session, ask, self.orders.now - ask.age_us, told=dict(session.subscriptions))
         self.leaving[session.client] = departure
@@ -267,13 +266,21 @@ class Departures:
 
     def cancel(self, client: ClientId, why: str) -> None:
         """The session stays: its client is back, or somebody else takes it, or it has ended."""
+        self._give_up(client, why)
+        self._resume_lapsing(client)
+
+    def _give_up(self, client: ClientId, why: str) -> None:
         departure = self.leaving.pop(client, None)
         self.held_up.pop(client, None)
-        self._resume_lapsing(client)
         if departure is not None:
             to, attempt = departure.to, departure.ask.attempt
             self.passage.send(to, AskRefused(self.broker, to, attempt, client, why))
-            self.resume(departure.session)
+            self._stays_here(departure.session)
+
+    def _stays_here(self, session: Session) -> None:
+        """Nobody has taken the session. If a tree was lost before, its client still has what is left of its time."""
+        if session.client not in self.lapsing:
+            self.resume(session)
 
     def tree_lost(self) -> None:
         """Whoever asked will ask again, in another tree. A promise stands."""
@@ -294,7 +301,10 @@ class Departures:
 
     def woken(self) -> None:
         for client in [client for client, (due, _) in self.lapsing.items() if due <= self.orders.now]:
-            self._resume_lapsing(client)
+            if client in self.leaving or client in self.promises:
+                del self.lapsing[client]
+            else:
+                self._resume_lapsing(client)
 
     # -- promised ----------------------------------------------------------------------------------------------------
 
@@ -318,13 +328,14 @@ class Departures:
         if departure is not None and departure.ask.attempt == frame.attempt and not frame.yes:
             del self.leaving[frame.client]
             self.held_up.pop(frame.client, None)
-            self.resume(departure.session)
+            self._stays_here(departure.session)
             return None
         row = self.promises.get(frame.client)
         known = row is not None and row.attempt == frame.attempt
         if frame.yes:
             if known:
                 assert row is not None
+                self.lapsing.pop(frame.client, None)
                 self.remove(self._let_go(frame.client), row)
             self.passage.send(frame.from_broker, Released(self.broker, frame.from_broker, frame.attempt))
         elif known:
@@ -333,7 +344,7 @@ class Departures:
 
     def release(self, client: ClientId) -> None:
         """The session is ours again: the other broker has not taken it, or will not come back."""
-        self.resume(self._let_go(client))
+        self._stays_here(self._let_go(client))
 
     def _let_go(self, client: ClientId) -> Session:
         del self.promises[client]

@@ -35,6 +35,7 @@ class Restoring:
             self.deliveries.recover_one(session, number, queue[number])
         self.deliveries.recovered(session, row)
         session.incoming = {int(id): None for id in tables.get("incoming", {})}
+        session.inherited = dict(session.incoming)  # no connection of it has named them here
         self.recalls.recover(session, tables.get("recall", {}), tables.get("held", {}))
         session.hand_over, session.owner_away = row.hand_over, row.owner_away
         memory = self.deliveries.memory

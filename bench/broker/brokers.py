@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.book import BenchError
-from bench.broker.scenarios import PLAIN, Variant
+from bench.broker.scenarios import PLAIN, Load, Variant
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -57,6 +57,14 @@ class Running:
                     raise BenchError(f"does not listen on port {port}: {self.last_words()}")
                 time.sleep(0.02)
 
+    def pids(self) -> list[int]:
+        """All processes, with those that they started."""
+        found = [process.pid for process in self.processes]
+        for pid in found:
+            for task in Path(f"/proc/{pid}/task").glob("*/children"):
+                found += map(int, task.read_text().split())
+        return found
+
     def rss_kib(self) -> int:
         """Resident memory of all processes."""
         total = 0
@@ -84,13 +92,18 @@ class Running:
 class Broker(Protocol):
     """What the harness wants from a broker."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As the tables call it."""
 
     def missing(self) -> str | None:
         """Why it cannot be had here; None: it can. May take its time once, to install it."""
 
-    def refuses(self, variant: Variant, *, v5: bool) -> str | None:
-        """Why there is no such variant of it; None: there is."""
+    def refuses(self, variant: Variant, load: Load) -> str | None:
+        """Why there is no such variant of it, or why it cannot carry such a load; None: there is."""
+
+    def dialect(self, load: Load) -> tuple[str, ...]:
+        """Options with which the load generator speaks to it."""
 
     def heeded(self, variant: Variant) -> Variant:
         """The variant without what makes no difference to this broker."""
@@ -170,12 +183,15 @@ class Mosquitto:
     def missing(self) -> str | None:
         return None if self.program() else "mosquitto is not installed"
 
-    def refuses(self, variant: Variant, *, v5: bool) -> str | None:
+    def refuses(self, variant: Variant, load: Load) -> str | None:
         if variant.durable:
             return "it never waits for the disk"
         if not variant.event_log:
             return "it has no event log"
-        return "one broker only" if variant.brokers > 1 else None
+        return None
+
+    def dialect(self, load: Load) -> tuple[str, ...]:
+        return ()
 
     def heeded(self, variant: Variant) -> Variant:
         return variant
@@ -183,7 +199,16 @@ class Mosquitto:
     def commands(
         self, ports: Sequence[int], folder: Path, variant: Variant, tls: Certificate | None
     ) -> list[list[str]]:
-        lines = [f"listener {ports[0]} {HOST}", "allow_anonymous true", "log_type error"]
+        commands = []
+        for number, port in enumerate(ports):
+            settings = folder / f"mosquitto-{number}.conf"
+            before = ports[number - 1] if number else None
+            settings.write_text("\n".join(self.settings(port, before, variant, tls)) + "\n")
+            commands.append([self.program() or "mosquitto", "-c", str(settings)])
+        return commands
+
+    def settings(self, port: int, before: int | None, variant: Variant, tls: Certificate | None) -> list[str]:
+        lines = [f"listener {port} {HOST}", "allow_anonymous true", "log_type error"]
         if os.geteuid() == 0:
             lines.append("user root")  # it would give up its rights, and with them this folder
         if variant.prompt:
@@ -192,9 +217,61 @@ class Mosquitto:
             lines.append("max_queued_messages 0")
         if variant.tls and tls:
             lines += [f"certfile {tls.certificate}", f"keyfile {tls.key}"]
-        settings = folder / "mosquitto.conf"
-        settings.write_text("\n".join(lines) + "\n")
-        return [[self.program() or "mosquitto", "-c", str(settings)]]
+        if before is not None:
+            lines += [f"connection bridge-{port}", f"address {HOST}:{before}", "topic # both 1"]
+            lines += ["notifications false", "restart_timeout 1"]
+        return lines
+
+
+@dataclass(slots=True)
+class Nats:
+    """A cluster of servers that are linked: QoS 0 by its own protocol, or QoS 1 by its MQTT. For that JetStream keeps
+    every message in a file, though it does not wait for the disk."""
+
+    mqtt: bool
+
+    @property
+    def name(self) -> str:
+        return "nats-mqtt" if self.mqtt else "nats"
+
+    def program(self) -> str | None:
+        return shutil.which("nats-server", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+    def missing(self) -> str | None:
+        return None if self.program() else "nats-server is not installed"
+
+    def refuses(self, variant: Variant, load: Load) -> str | None:
+        if variant.brokers != 2:
+            return "it is measured as a cluster of two: of three, each is linked with each, which is no line"
+        if load.qos != self.mqtt:
+            return f"it is measured with QoS {int(self.mqtt)} only"
+        if load.v5 or variant.durable or variant.tls or not variant.event_log:
+            return "it has nothing like it"
+        return None
+
+    def dialect(self, load: Load) -> tuple[str, ...]:
+        return () if self.mqtt else ("--nats",)
+
+    def heeded(self, variant: Variant) -> Variant:
+        return replace(variant, prompt=False, unlimited_queue=False)
+
+    def commands(
+        self, ports: Sequence[int], folder: Path, variant: Variant, tls: Certificate | None
+    ) -> list[list[str]]:
+        links, others = free_ports(len(ports)), free_ports(len(ports))
+        routes = ", ".join(f'"nats://{HOST}:{link}"' for link in links)
+        commands = []
+        for number, port in enumerate(ports):
+            own = others[number] if self.mqtt else port
+            lines = [f"server_name: n{number}", f'host: "{HOST}"', f"port: {own}"]
+            lines += [f'cluster {{ name: bench, host: "{HOST}", port: {links[number]}, routes: [{routes}] }}']
+            if self.mqtt:
+                lines += [f'jetstream {{ store_dir: "{folder / f"data-{number}"}" }}']
+                lines += [f'mqtt {{ host: "{HOST}", port: {port} }}']
+            settings = folder / f"nats-{number}.conf"
+            settings.write_text("\n".join(lines) + "\n")
+            commands.append([self.program() or "nats-server", "-c", str(settings)])
+        return commands
 
 
 @dataclass(slots=True)
@@ -224,12 +301,15 @@ class Amqtt:
             ready.touch()
         return self._why
 
-    def refuses(self, variant: Variant, *, v5: bool) -> str | None:
-        if v5:
+    def refuses(self, variant: Variant, load: Load) -> str | None:
+        if load.v5:
             return "it speaks 3.1.1 only"
         if variant.durable or not variant.event_log or variant.brokers > 1:
             return "it has nothing like it"
         return None
+
+    def dialect(self, load: Load) -> tuple[str, ...]:
+        return ()
 
     def heeded(self, variant: Variant) -> Variant:
         return replace(variant, prompt=False, unlimited_queue=False)
@@ -256,15 +336,19 @@ class Amqtt:
 class Latecomer:
     """Everything on; kept nowhere unless the variant is durable. The limits that a load would meet are lifted."""
 
-    program: str
+    program: tuple[str, ...]
+    """The words before its verb."""
     name: str = "latecomer"
 
     def missing(self) -> str | None:
-        help_text = subprocess.run([self.program, "broker", "--help"], capture_output=True, check=False)
+        help_text = subprocess.run([*self.program, "broker", "--help"], capture_output=True, check=False)
         return "it has no verb `broker`" if help_text.returncode else None
 
-    def refuses(self, variant: Variant, *, v5: bool) -> str | None:
+    def refuses(self, variant: Variant, load: Load) -> str | None:
         return None
+
+    def dialect(self, load: Load) -> tuple[str, ...]:
+        return ()
 
     def heeded(self, variant: Variant) -> Variant:
         return replace(variant, prompt=False, unlimited_queue=False)
@@ -278,7 +362,7 @@ class Latecomer:
         for number, port in enumerate(ports):
             settings = folder / f"latecomer-{number}.toml"
             settings.write_text(self.settings(number, port, links, admins[number], folder, variant, tls))
-            commands.append([self.program, "broker", "--config", str(settings)])
+            commands.append([*self.program, "broker", "--config", str(settings)])
         return commands
 
     def settings(
@@ -318,8 +402,11 @@ class Other:
         words = self.command.split()
         return None if words and shutil.which(words[0]) else f"{words[0] if words else 'the command'} is not there"
 
-    def refuses(self, variant: Variant, *, v5: bool) -> str | None:
+    def refuses(self, variant: Variant, load: Load) -> str | None:
         return None if self.heeded(variant) == PLAIN else "a command has no variants"
+
+    def dialect(self, load: Load) -> tuple[str, ...]:
+        return ()
 
     def heeded(self, variant: Variant) -> Variant:
         return replace(variant, prompt=False, unlimited_queue=False)

@@ -11,7 +11,9 @@
 #include <sys/resource.h>
 #include <sys/timerfd.h>
 
+#include "load_latency.h"
 #include "load_mqtt.h"
+#include "load_nats.h"
 #include "load_options.h"
 
 enum { UNACKED_MAX = 65000, OUTSTANDING_MAX = 1 << 20, COALESCE = 1 << 16, EVENTS = 512, BATCH = 64 };
@@ -43,29 +45,6 @@ static bool stopping;
 static struct { uint64_t lost, repeated, wrong, refused, unwanted, closed; } faults;
 static uint64_t deliveries, total, last_delivery, chunk_time, began, idle_ns;
 
-/* --- latencies: buckets of 1/64 of a power of two ---------------------------------------------------------------- */
-
-static uint64_t histogram[64 * 64], latencies, latency_max;
-
-static void note_latency(uint64_t ns) {
-    int power = ns < 64 ? 5 : 63 - __builtin_clzll(ns);
-    histogram[(power - 5) * 64 + (ns < 64 ? ns : (ns >> (power - 6)) & 63)]++;
-    latencies++;
-    if (ns > latency_max) latency_max = ns;
-}
-
-static double percentile_us(double share) {
-    uint64_t rank = (uint64_t)(share * (double)latencies), seen = 0;
-    for (int i = 0; i < 64 * 64; i++) {
-        seen += histogram[i];
-        if (seen > rank) {
-            int power = i / 64 + 5, step = i % 64;
-            return power == 5 ? step / 1e3 : (double)((64ull + (unsigned)step) << (power - 6)) / 1e3;
-        }
-    }
-    return (double)latency_max / 1e3;
-}
-
 /* --- messages ---------------------------------------------------------------------------------------------------- */
 
 static size_t size_of(uint32_t number) {
@@ -81,19 +60,24 @@ static size_t topic_of(const Pub *pub, uint32_t number, char *topic) {
     size_t count = 0, length = pub->topic_length;
     do digits[count++] = (char)('0' + rest % 10);
     while (rest /= 10);
-    topic[length++] = '/';
+    topic[length++] = opt.nats ? '.' : '/';
     while (count) topic[length++] = digits[--count];
     return length;
 }
 
-static void put_publish(Pub *pub) {
-    char topic[FILTER_LENGTH];
-    uint32_t number = pub->sent++, who = (uint32_t)pub->conn.index;
-    size_t topic_length = topic_of(pub, number, topic), size = size_of(number);
-    size_t length = 2 + topic_length + (opt.qos ? 2 : 0) + v5 + size;
-    uint8_t *start = reserve(&pub->conn.out, length + 5), *p = start;
+/* A subject of NATS for a topic or filter of MQTT. */
+static void to_subject(char *topic) {
+    for (; *topic; topic++) *topic = *topic == '/' ? '.' : *topic == '+' ? '*' : *topic;
+}
+
+/* What stands before the payload. */
+static uint8_t *put_head(Pub *pub, uint8_t *p, const char *topic, size_t topic_length, size_t size) {
+    if (opt.nats) {
+        p += sprintf((char *)p, "PUB %.*s %zu\r\n", (int)topic_length, topic, size);
+        return p;
+    }
     *p++ = (uint8_t)(PUBLISH << 4 | opt.qos << 1);
-    p = put_text(put_varint(p, length), topic, topic_length);
+    p = put_text(put_varint(p, 2 + topic_length + (opt.qos ? 2 : 0) + v5 + size), topic, topic_length);
     if (opt.qos) {
         do pub->packet_id++;
         while (!pub->packet_id || pub->in_use[pub->packet_id]);
@@ -102,12 +86,23 @@ static void put_publish(Pub *pub) {
         p = put16(p, pub->packet_id);
     }
     if (v5) *p++ = 0; /* no properties */
+    return p;
+}
+
+static void put_publish(Pub *pub) {
+    char topic[FILTER_LENGTH];
+    uint32_t number = pub->sent++, who = (uint32_t)pub->conn.index;
+    size_t topic_length = topic_of(pub, number, topic), size = size_of(number);
+    uint8_t *start = reserve(&pub->conn.out, topic_length + size + 32);
+    uint8_t *p = put_head(pub, start, topic, topic_length, size);
     uint64_t now = now_ns();
     memcpy(p, &who, 4);
     memcpy(p + 4, &number, 4);
     memcpy(p + 8, &now, 8);
     memset(p + HEADER, (int)(number & 255), size - HEADER);
-    pub->conn.out.end += (size_t)(p - start) + size;
+    p += size;
+    if (opt.nats) p = (uint8_t *)memcpy(p, "\r\n", 2) + 2;
+    pub->conn.out.end += (size_t)(p - start);
     if (pub->missing) pub->missing[number & ring_mask] = (uint16_t)fan;
 }
 
@@ -147,34 +142,16 @@ static void reached_one(Pub *pub, uint32_t number, uint64_t sent_at) {
     may_send(pub);
 }
 
-static void on_publish(Sub *sub, const Packet *packet) {
-    const uint8_t *p = packet->body, *end = p + packet->length;
-    unsigned qos = packet->flags >> 1 & 3;
-    size_t topic_length = get16(p), skipped;
-    const uint8_t *topic = p + 2;
-    p = topic + topic_length;
-    if (qos) {
-        uint8_t *ack = reserve(&sub->conn.out, 4);
-        ack[0] = PUBACK << 4;
-        ack[1] = 2;
-        memcpy(ack + 2, p, 2);
-        sub->conn.out.end += 4;
-        p += 2;
-    }
-    if (v5) {
-        size_t digits = get_varint(p, (size_t)(end - p), &skipped);
-        p += digits + skipped;
-    }
+static void on_message(Sub *sub, const void *topic, size_t topic_length, const uint8_t *p, size_t size, unsigned qos) {
     uint32_t who, number;
     uint64_t sent_at;
-    if (p + HEADER > end) {
+    if (size < HEADER) {
         faults.wrong++;
         return;
     }
     memcpy(&who, p, 4);
     memcpy(&number, p + 4, 4);
     memcpy(&sent_at, p + 8, 8);
-    size_t size = (size_t)(end - p);
     char expected_topic[FILTER_LENGTH];
     bool known = who < (uint32_t)opt.pubs && (!opt.pairs || who == (uint32_t)sub->conn.index);
     if (!known || number >= pubs[who].sent || qos != (unsigned)opt.qos || size != size_of(number) ||
@@ -198,6 +175,27 @@ static void on_publish(Sub *sub, const Packet *packet) {
     reached_one(&pubs[who], number, sent_at);
 }
 
+static void on_publish(Sub *sub, const Packet *packet) {
+    const uint8_t *p = packet->body, *end = p + packet->length;
+    unsigned qos = packet->flags >> 1 & 3;
+    size_t topic_length = get16(p), skipped;
+    const uint8_t *topic = p + 2;
+    p = topic + topic_length;
+    if (qos) {
+        uint8_t *ack = reserve(&sub->conn.out, 4);
+        ack[0] = PUBACK << 4;
+        ack[1] = 2;
+        memcpy(ack + 2, p, 2);
+        sub->conn.out.end += 4;
+        p += 2;
+    }
+    if (v5) {
+        size_t digits = get_varint(p, (size_t)(end - p), &skipped);
+        p += digits + skipped;
+    }
+    on_message(sub, topic, topic_length, p, p > end ? 0 : (size_t)(end - p), qos);
+}
+
 static void on_puback(Pub *pub, const Packet *packet) {
     uint16_t id = get16(packet->body);
     if (!pub->in_use || !pub->in_use[id] || (packet->length > 2 && packet->body[2] >= 0x80)) {
@@ -216,6 +214,20 @@ static void on_packet(Conn *c, const Packet *packet) {
     else faults.unwanted++;
 }
 
+/* Whatever is complete of what came. */
+static void take_input(Conn *c) {
+    Packet packet;
+    Message message;
+    if (!opt.nats)
+        while (next_packet(&c->in, &packet)) on_packet(c, &packet);
+    else
+        while (next_message(c, &message)) {
+            if (c->role == SUBSCRIBER)
+                on_message(&subs[c->index], message.subject, strlen(message.subject), message.body, message.length, 0);
+            else faults.unwanted++;
+        }
+}
+
 static void on_event(Conn *c, unsigned events) {
     if (events & EPOLLOUT) {
         if (c->role == PUBLISHER) may_send(&pubs[c->index]);
@@ -227,10 +239,10 @@ static void on_event(Conn *c, unsigned events) {
         if (n == 0) faults.closed++;
         if (n <= 0) break;
         chunk_time = now_ns();
-        Packet packet;
-        while (next_packet(&c->in, &packet)) on_packet(c, &packet);
+        take_input(c);
     } while (more_decrypted(c));
     if (c->role == SUBSCRIBER && held(&c->out) && !flush(c)) faults.closed++; /* acknowledgements */
+    if (opt.nats && c->role == PUBLISHER && held(&c->out)) may_send(&pubs[c->index]); /* an answer to PING */
 }
 
 /* --- the run ----------------------------------------------------------------------------------------------------- */
@@ -269,33 +281,53 @@ static void open_idlers(void) {
     }
 }
 
-static void open_all(void) {
+static void open_sub(Sub *sub, int i) {
     char id[FILTER_LENGTH], filter[1][FILTER_LENGTH];
     const char *tail = opt.topics == FIXED ? "" : "/+";
+    if (opt.pairs || opt.pubs == 1) snprintf(*filter, FILTER_LENGTH, "bench/%s/%d%s", opt.run, opt.pairs ? i : 0, tail);
+    else snprintf(*filter, FILTER_LENGTH, "bench/%s/+%s", opt.run, tail);
+    sub->expected = allocate(opt.pairs ? 1 : (size_t)opt.pubs, sizeof *sub->expected);
+    if (opt.nats) {
+        to_subject(*filter);
+        open_nats(&sub->conn, i, opt.host, opt.sub_port);
+        sub->conn.role = SUBSCRIBER;
+        subscribe_nats(&sub->conn, *filter);
+        return;
+    }
+    open_conn(&sub->conn, SUBSCRIBER, i, opt.host, opt.sub_port);
+    snprintf(id, sizeof id, "bench-%s-s%d", opt.run, i);
+    send_connect(&sub->conn, id, opt.clean);
+    await_connack(&sub->conn);
+    send_subscribe(&sub->conn, filter, 1, (unsigned)opt.qos);
+    await_suback(&sub->conn, 1, (unsigned)opt.qos);
+}
+
+static void open_pub(Pub *pub, int i) {
+    char id[FILTER_LENGTH];
+    pub->topic_length = (size_t)snprintf(pub->topic, RUN_LENGTH + 24, "bench/%s/%d", opt.run, i);
+    if (fan > 1) pub->missing = allocate(ring_mask + 1, sizeof *pub->missing);
+    if (opt.nats) {
+        to_subject(pub->topic);
+        open_nats(&pub->conn, i, opt.host, opt.port);
+        pub->quota = UNACKED_MAX;
+        return;
+    }
+    open_conn(&pub->conn, PUBLISHER, i, opt.host, opt.port);
+    snprintf(id, sizeof id, "bench-%s-p%d", opt.run, i);
+    send_connect(&pub->conn, id, opt.clean);
+    pub->quota = await_connack(&pub->conn);
+    if (pub->quota > UNACKED_MAX) pub->quota = UNACKED_MAX;
+    if (opt.qos) pub->in_use = allocate(65536, 1);
+}
+
+static void open_all(void) {
     for (int i = 0; i < opt.subs; i++) {
-        Sub *sub = &subs[i];
-        open_conn(&sub->conn, SUBSCRIBER, i, opt.host, opt.sub_port);
-        snprintf(id, sizeof id, "bench-%s-s%d", opt.run, i);
-        send_connect(&sub->conn, id, opt.clean);
-        await_connack(&sub->conn);
-        sub->expected = allocate(opt.pairs ? 1 : (size_t)opt.pubs, sizeof *sub->expected);
-        if (opt.pairs || opt.pubs == 1) snprintf(*filter, FILTER_LENGTH, "bench/%s/%d%s", opt.run, opt.pairs ? i : 0, tail);
-        else snprintf(*filter, FILTER_LENGTH, "bench/%s/+%s", opt.run, tail);
-        send_subscribe(&sub->conn, filter, 1, (unsigned)opt.qos);
-        await_suback(&sub->conn, 1, (unsigned)opt.qos);
-        go_nonblocking(&sub->conn);
+        open_sub(&subs[i], i);
+        go_nonblocking(&subs[i].conn);
     }
     for (int i = 0; i < opt.pubs; i++) {
-        Pub *pub = &pubs[i];
-        open_conn(&pub->conn, PUBLISHER, i, opt.host, opt.port);
-        snprintf(id, sizeof id, "bench-%s-p%d", opt.run, i);
-        send_connect(&pub->conn, id, opt.clean);
-        pub->quota = await_connack(&pub->conn);
-        if (pub->quota > UNACKED_MAX) pub->quota = UNACKED_MAX;
-        pub->topic_length = (size_t)snprintf(pub->topic, RUN_LENGTH + 24, "bench/%s/%d", opt.run, i);
-        if (opt.qos) pub->in_use = allocate(65536, 1);
-        if (fan > 1) pub->missing = allocate(ring_mask + 1, sizeof *pub->missing);
-        go_nonblocking(&pub->conn);
+        open_pub(&pubs[i], i);
+        go_nonblocking(&pubs[i].conn);
     }
 }
 
@@ -315,10 +347,10 @@ static bool all_done(void) {
 
 static void turn(int timer, int timeout_ms) {
     struct epoll_event events[EVENTS];
-    /* Awake: a generator that sleeps measures how long this machine takes to wake it up, most of all with a window. */
+    /* Awake, unless told otherwise: a generator that sleeps measures how long this machine takes to wake it up, most of all with a window. */
     uint64_t begun = now_ns(), until = begun + (ready_count ? 0 : (uint64_t)timeout_ms * 1000000);
     int count;
-    do count = epoll_wait(epoll_fd, events, EVENTS, 0);
+    do count = epoll_wait(epoll_fd, events, EVENTS, opt.sleep && !ready_count ? timeout_ms : 0);
     while (count == 0 && now_ns() < until);
     chunk_time = now_ns();
     idle_ns += chunk_time - begun;
@@ -352,14 +384,14 @@ static int start_timer(void) {
     return timer;
 }
 
-typedef struct { double seconds, cpu; uint64_t deliveries; bool stalled; } Result;
+typedef struct { double seconds, cpu, watched; uint64_t deliveries; bool stalled; } Result;
 
 static Result run(void) {
     Result result = {0};
     uint64_t start = began = chunk_time = last_delivery = now_ns(), warm = start + (uint64_t)(opt.warmup * 1e9);
     uint64_t end = opt.seconds > 0 ? warm + (uint64_t)(opt.seconds * 1e9) : UINT64_MAX;
     uint64_t enough = opt.rate > 0 || !opt.window ? 0 : 2ull * (unsigned)opt.pubs * fan * opt.window;
-    double cpu = cpu_seconds();
+    double cpu = cpu_seconds(), watched_before = watched_seconds();
     int timer = opt.rate > 0 ? start_timer() : -1;
     bool warming = opt.warmup > 0;
     for (int i = 0; i < opt.pubs; i++) may_send(&pubs[i]);
@@ -370,13 +402,14 @@ static Result run(void) {
             warming = false;
             start = now;
             cpu = cpu_seconds();
+            watched_before = watched_seconds();
             deliveries = latencies = latency_max = 0;
             memset(histogram, 0, sizeof histogram);
         }
         /* A slow broker gets up to ten times as long: its figure shall not be that of a pause between two windows. */
         if (!stopping && now >= end && (deliveries >= enough || (double)(now - end) / 1e9 > 9 * opt.seconds)) {
             stopping = true;
-            result = (Result){(double)(now - start) / 1e9, cpu_seconds() - cpu, deliveries, false};
+            result = (Result){(double)(now - start) / 1e9, cpu_seconds() - cpu, watched_seconds() - watched_before, deliveries, false};
         }
         if ((stopping || opt.count) && all_done()) break;
         if ((double)(now - last_delivery) / 1e9 > opt.stall) {
@@ -385,7 +418,8 @@ static Result run(void) {
         }
     }
     if (result.seconds == 0)
-        result = (Result){(double)(last_delivery - start) / 1e9, cpu_seconds() - cpu, deliveries, result.stalled};
+        result = (Result){(double)(last_delivery - start) / 1e9, cpu_seconds() - cpu, watched_seconds() - watched_before,
+                          deliveries, result.stalled};
     if (timer >= 0) close(timer);
     stopping = true;
     for (uint64_t until = now_ns() + 30000000; !faults.closed && now_ns() < until;) turn(-1, 5); /* does something come twice? */
@@ -397,8 +431,8 @@ static Result run(void) {
 
 static void disconnect(Conn *c) {
     if (c->fd <= 0) return;
-    put_disconnect(c);
-    transmit(c);
+    if (!opt.nats) put_disconnect(c);
+    if (held(&c->out)) transmit(c);
     close(c->fd);
 }
 
@@ -416,7 +450,7 @@ static void print_result(const Result *r, double connect_seconds) {
            r->seconds > 0 ? (double)r->deliveries / r->seconds : 0.0);
     printf("\"p50_us\": %.1f, \"p99_us\": %.1f, \"p999_us\": %.1f, \"max_us\": %.1f, ", percentile_us(.5), percentile_us(.99),
            percentile_us(.999), (double)latency_max / 1e3);
-    printf("\"cpu_seconds\": %.4f, \"connect_seconds\": %.3f, \"checked\": %lu, \"stalled\": %s, ", r->cpu, connect_seconds, total,
+    printf("\"cpu_seconds\": %.4f, \"watched_seconds\": %.6f, \"connect_seconds\": %.3f, \"checked\": %lu, \"stalled\": %s, ", r->cpu, r->watched, connect_seconds, total,
            r->stalled ? "true" : "false");
     printf("\"errors\": {\"lost\": %lu, \"repeated\": %lu, \"wrong\": %lu, \"refused\": %lu, \"unwanted\": %lu, \"closed\": %lu}}\n",
            faults.lost, faults.repeated, faults.wrong, faults.refused, faults.unwanted, faults.closed);

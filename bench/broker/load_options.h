@@ -5,6 +5,7 @@
 #include <getopt.h>
 
 #include "load_mqtt.h"
+#include "load_watch.h"
 
 enum { HEADER = 16, RUN_LENGTH = 16 }; /* bytes of payload that are checked for more than their filling; of --run */
 enum { FIXED = 1, ALL_NEW = 0 }; /* --topics: otherwise as many in turn */
@@ -14,7 +15,7 @@ static struct {
     int port, sub_port, pubs, subs, topics, qos, size, size_max, idle, idle_conns;
     unsigned window, count;
     double seconds, warmup, rate, settle, stall;
-    bool pairs, idle_exact, clean, tls, hold;
+    bool pairs, idle_exact, clean, tls, hold, nats, sleep;
 } opt = {.host = "127.0.0.1", .run = "0", .port = 1883, .pubs = 1, .subs = 1, .topics = FIXED, .size = 64, .window = 20,
          .idle_conns = 1, .stall = 10, .clean = true};
 
@@ -24,7 +25,7 @@ static const struct option options[] = {
     {"count", 1, 0, 'n'},     {"seconds", 1, 0, 'd'}, {"warmup", 1, 0, 'u'},  {"rate", 1, 0, 'r'},   {"idle", 1, 0, 'i'},
     {"idle-conns", 1, 0, 'j'}, {"idle-exact", 0, 0, 'e'}, {"v5", 0, 0, '5'},  {"tls", 0, 0, 'T'},    {"run", 1, 0, 'R'},
     {"settle", 1, 0, 'S'},    {"stall", 1, 0, 'x'},  {"keep-session", 0, 0, 'k'}, {"hold", 0, 0, 'H'}, {"help", 0, 0, '?'},
-    {0, 0, 0, 0}};
+    {"nats", 0, 0, 'N'},      {"sleep", 0, 0, 'z'},  {"watch", 1, 0, 'W'},    {0, 0, 0, 0}};
 
 static const char usage[] =
     "load [options]: load an MQTT broker and check every delivery; one line of JSON is the result\n"
@@ -44,6 +45,9 @@ static const char usage[] =
     "  --run NAME                part of topics and client ids (0)\n"
     "  --settle S                wait between subscribing and publishing (0)\n"
     "  --stall S                 give up when nothing arrives for so long (10)\n"
+    "  --nats                    the server's own protocol instead of MQTT: QoS 0 only, no idle connections, no TLS\n"
+    "  --sleep                   wait asleep, as ordinary clients do, and not awake\n"
+    "  --watch PID[,PID...]      say how much processor time these processes took meanwhile\n"
     "  --hold                    only open --idle-conns connections and keep them until standard input ends";
 
 static void parse(int count, char **arguments) {
@@ -74,12 +78,16 @@ static void parse(int count, char **arguments) {
         case 'x': opt.stall = atof(optarg); break;
         case 'k': opt.clean = false; break;
         case 'H': opt.hold = true; opt.idle = 1; break;
+        case 'N': opt.nats = true; break;
+        case 'z': opt.sleep = true; break;
+        case 'W': watch(optarg); break;
         default: die("%s", usage);
     }
     if (!opt.size_max) opt.size_max = opt.size;
     if (!opt.sub_port) opt.sub_port = opt.port;
     if (opt.size < HEADER || opt.size_max < opt.size) die("--size: at least %d, and the second not below the first", HEADER);
     if (opt.qos < 0 || opt.qos > 1) die("--qos is 0 or 1");
+    if (opt.nats && (opt.qos || opt.idle || opt.hold || opt.tls)) die("--nats: not with --qos 1, --idle, --hold, --tls");
     if (opt.pubs < 1 || opt.subs < 1 || (opt.pairs && opt.pubs != opt.subs))
         die("--pubs and --subs: at least 1, and equal with --pairs");
     if (!opt.hold && !opt.count && opt.seconds <= 0) die("--count or --seconds must be given");

@@ -102,6 +102,8 @@ class Bench:
             *("--port", str(running.port), "--sub-port", str(running.sub_port), "--run", str(next(self.numbers))),
             *(["--tls"] if contender.variant.tls else []),
             *(["--settle", "0.5"] if far else []),
+            *("--watch", ",".join(map(str, running.pids()))),
+            *contender.broker.dialect(contender.load),
         ]
 
     def spawn(self, command: Sequence[str]) -> subprocess.Popen[str]:
@@ -196,6 +198,7 @@ def judge(raw: dict[str, Any]) -> Result:
         "deliveries/s": raw["deliveries_per_s"],
         "p50 µs": raw["p50_us"],
         "p99 µs": raw["p99_us"],
+        "CPU µs": raw["watched_seconds"] / max(1, raw["deliveries"]) * 1e6,
     }
     return Result(values, load_bound=raw["cpu_seconds"] > LOAD_BOUND * raw["seconds"], raw=raw)
 

@@ -1,4 +1,4 @@
-"""How fast a broker is, next to Mosquitto and amqtt, in one run.
+"""How fast a broker is, next to Mosquitto, amqtt and NATS, in one run.
 
 The broker has one core and the load generator another. Rounds are interleaved: every broker once per round. README.md
 says how it is measured, `scenarios.py` what.
@@ -15,6 +15,7 @@ import os
 import platform
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,16 +27,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.book import BenchError
-from bench.broker.brokers import Amqtt, Broker, Latecomer, Mosquitto, Other, make_certificate
+from bench.broker.brokers import Amqtt, Broker, Latecomer, Mosquitto, Nats, Other, make_certificate
 from bench.broker.measure import Bench, Contender, Fleet, Result, compile_load, rounds
-from bench.broker.report import Report, ratio
-from bench.broker.scenarios import Feature, Scenario, features, scenarios
+from bench.broker.report import Report, line_key, ratio
+from bench.broker.scenarios import Feature, Line, Scenario, features, lines, scenarios
 from bench.frame import options_for, parsed, run, say_end, two_cores
 
 SPARE_FILES = 500
 """Open files that a broker needs besides those of the connections held."""
 
-Group = tuple[Scenario | Feature, list[Contender], int]
+Item = Scenario | Feature | Line
+Group = tuple[Item, list[Contender], int]
 
 
 def arguments() -> argparse.Namespace:
@@ -46,12 +48,16 @@ def arguments() -> argparse.Namespace:
         "--scenario", action="append", metavar="GLOB", help="only those with such a name; may be repeated"
     )
     parser.add_argument(
-        "--brokers", metavar="A,B", help="only these, out of mosquitto, amqtt, latecomer, --before, --broker"
+        "--brokers",
+        metavar="A,B",
+        help="only these, out of mosquitto, amqtt, nats, nats-mqtt, latecomer, before, --broker",
     )
     parser.add_argument("--broker", action="append", default=[], metavar="NAME=COMMAND", help="with {port} and {data}")
     parser.add_argument("--latecomer", metavar="PROGRAM", help="the program whose verb `broker` is measured")
     parser.add_argument(
-        "--before", metavar="PROGRAM", help="another revision of it, measured as `before` with the same settings"
+        "--before",
+        metavar="REV|DIR",
+        help="a revision of it, or a folder with its sources, measured as `before` in the same run",
     )
     parser.add_argument("--cache", type=Path, metavar="DIR", help="where amqtt is installed, once")
     parser.add_argument("--list", action="store_true", help="print the names of the scenarios and stop")
@@ -66,9 +72,40 @@ def all_brokers(options: argparse.Namespace) -> list[Broker]:
     beside = Path(sys.executable).with_name("latecomer")
     program = options.latecomer or (str(beside) if beside.exists() else shutil.which("latecomer") or "latecomer")
     others: list[Broker] = [Other(*text.split("=", 1)) for text in options.broker]
-    if options.before:
-        others.append(Latecomer(options.before, "before"))
-    return [Mosquitto(), Amqtt(cache), Latecomer(program), *others]
+    before = [Latecomer(sources(options.before, cache), "before")] if options.before else []
+    return [Mosquitto(), Amqtt(cache), Nats(mqtt=False), Nats(mqtt=True), *before, Latecomer((program,)), *others]
+
+
+def sources(before: str, cache: Path) -> tuple[str, ...]:
+    """The words that start another revision, with this interpreter and what is installed beside it."""
+    tree = Path(before)
+    if not tree.is_dir():
+        tree = checked_out(before, cache)
+    if not (tree / "src" / "latecomer").is_dir():
+        raise BenchError(
+            f"--before: {before} has no src/latecomer; name a revision, or a folder that is a working copy"
+        )
+    return "env", f"PYTHONPATH={tree.resolve() / 'src'}", sys.executable, "-m", "latecomer"
+
+
+def checked_out(revision: str, cache: Path) -> Path:
+    """The sources of a revision of this repository, once for each."""
+    git = ("git", "-C", str(Path(__file__).parents[2]))
+    try:
+        asked = [*git, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"]
+        found = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        tree = cache / f"revision-{found[:12]}"
+        if not tree.is_dir():
+            packed = subprocess.run([*git, "archive", found, "src"], capture_output=True, check=True).stdout
+            cache.mkdir(parents=True, exist_ok=True)
+            unfinished = Path(tempfile.mkdtemp(dir=cache))
+            subprocess.run(["tar", "-x", "-C", str(unfinished)], input=packed, check=True)
+            unfinished.rename(tree)
+    except (OSError, subprocess.CalledProcessError):
+        raise BenchError(
+            f"--before: {revision} is neither a folder nor a revision that git can hand out here"
+        ) from None
+    return tree
 
 
 def chosen_brokers(options: argparse.Namespace, console: Console) -> list[Broker]:
@@ -95,7 +132,7 @@ def scenario_group(scenario: Scenario, brokers: list[Broker], number: int) -> Gr
     able = [
         broker
         for broker in brokers
-        if broker.name not in scenario.without and not broker.refuses(scenario.variant, v5=scenario.load.v5)
+        if broker.name not in scenario.without and not broker.refuses(scenario.variant, scenario.load)
     ]
     contenders = [Contender(broker, scenario.load, scenario.variant) for broker in able]
     return scenario, contenders, min(number, scenario.rounds_max)
@@ -105,19 +142,33 @@ def feature_group(feature: Feature, brokers: list[Broker], number: int) -> Group
     contenders = []
     for broker in brokers:
         sides = (("without", feature.base, feature.base_variant), ("with", feature.load, feature.variant))
-        if not any(broker.refuses(variant, v5=load.v5) for _, load, variant in sides):
+        if not any(broker.refuses(variant, load) for _, load, variant in sides):
             contenders += [Contender(broker, load, variant, role) for role, load, variant in sides]
     return feature, contenders, number
 
 
+def line_group(line: Line, brokers: list[Broker], number: int) -> Group:
+    contenders = []
+    for broker in brokers:
+        # What a broker cannot keep safe is measured as it is, beside both of those that can choose.
+        able = [durable for durable in line.durable if not broker.refuses(line.variant(durable), line.load)]
+        if not able and not broker.refuses(line.variant(False), line.load):
+            able = [False]
+        for durable in able:
+            role = line_key("", durable).strip()
+            contenders.append(Contender(broker, line.load, line.variant(durable), role))
+    return line, contenders, number
+
+
 def groups(options: argparse.Namespace, brokers: list[Broker], tls: bool) -> list[Group]:
-    def wanted(item: Scenario | Feature) -> bool:
+    def wanted(item: Item) -> bool:
         if options.scenario:
             return any(fnmatch(item.name, pattern) for pattern in options.scenario)
         return item.quick or not options.quick
 
     made = [scenario_group(scenario, brokers, options.rounds) for scenario in scenarios() if wanted(scenario)]
     made += [feature_group(f, brokers, options.rounds) for f in features() if wanted(f) and (tls or not f.variant.tls)]
+    made += [line_group(line, brokers, options.rounds) for line in lines() if wanted(line)]
     return [group for group in made if group[1]]
 
 
@@ -136,14 +187,16 @@ def measure(fleet: Fleet, todo: list[Group], report: Report, console: Console) -
             found = rounds(fleet, contenders, number, hold, tick)
             if isinstance(item, Scenario):
                 report.scenarios.append((item, found))
-            else:
+            elif isinstance(item, Feature):
                 report.features.append((item, found))
+            else:
+                report.lines.append((item, found))
 
 
 def as_json(report: Report) -> str:
     """Every round of everything, with what it was measured on."""
     machine = {"machine": platform.platform(), "python": platform.python_version(), "cores": os.cpu_count()}
-    everything: list[tuple[Scenario | Feature, dict[str, list[Result]]]] = [*report.scenarios, *report.features]
+    everything: list[tuple[Item, dict[str, list[Result]]]] = [*report.scenarios, *report.features, *report.lines]
     results = [
         {
             "scenario": item.name,
@@ -196,7 +249,7 @@ def bench(options: argparse.Namespace, console: Console) -> int:
 
 
 def list_names(console: Console) -> int:
-    items: list[Scenario | Feature] = [*scenarios(), *features()]
+    items: list[Item] = [*scenarios(), *features(), *lines()]
     for item in items:
         console.print(f"{item.name:24} {item.title}", markup=False)
     return 0

@@ -1,7 +1,8 @@
 """What is measured, in one place: the scenarios, the features that cost something, and the targets beside both.
 
 A scenario is run with every broker and compared with Mosquitto. A feature is run with and without on the same broker
-and compared with itself.
+and compared with itself. A line is a scenario with several brokers in a line, each kept as safe as it can be and as
+unsafe as a bridge of Mosquitto is.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-Metric = Literal["deliveries/s", "p50 µs", "p99 µs", "KiB/connection"]
+Metric = Literal["deliveries/s", "p50 µs", "p99 µs", "CPU µs", "KiB/connection"]
 FASTER: tuple[Metric, ...] = ("deliveries/s",)
 """Metrics of which more is better."""
 
@@ -89,16 +90,41 @@ class Feature:
     base_variant: Variant = PLAIN
     variant: Variant = PLAIN
     target: Target | None = None
-    per_hop: bool = False
-    """The figure is what each further broker adds, in deliveries at one broker: a ceiling, not a floor."""
     quick: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Publishers at one end of a line of brokers, subscribers at the other."""
+
+    name: str
+    title: str
+    load: Load
+    brokers: int
+    metrics: tuple[Metric, ...] = ("deliveries/s",)
+    durable: tuple[bool, ...] = (True, False)
+    """Whether what is owed is safe from power cuts; one contender for each, of brokers that can."""
+    targets: dict[bool, Target] = field(default_factory=dict)
+    """By that: the ratio to Mosquitto's bridge."""
+    gain: Target | None = None
+    """The ratio to the revision before, if one is measured."""
+    quick: bool = False
+
+    def variant(self, durable: bool) -> Variant:
+        single = self.load.window == 1 or self.load.rate is not None
+        return Variant(durable=durable, brokers=self.brokers, prompt=single)
 
 
 ONE = Target(0.9, 1.3)
 WINDOW = {0: Target(3, 6), 1: Target(8, 15)}
 SATURATED = Target(8, 20)
-NEW_TOPICS = {0: Target(1.5, 4), 1: WINDOW[1]}
+TOPICS = {0: Target(5, 8), 1: Target(6, 10)}
+NEW_TOPICS = {0: Target(1.5, 4), 1: Target(3, 8)}
 LATENCY: dict[Metric, Target | None] = {"p50 µs": Target(1.4, 1.0), "p99 µs": Target(1.6, 1.0)}
+NO_LATER = Target(1.0, 0.8)
+KEPT_LINE = {1: Target(0.35, 0.7), 20: Target(2.5, 4), 500: Target(8, 12)}
+LINE = {1: Target(0.7, 1), 20: Target(4, 6), 500: Target(12, 15)}
+"""By window: what is kept safe from power cuts, and what is kept nowhere, beside a bridge, which keeps nothing."""
 
 SIZE = ("--size", "64")
 VARYING = ("--size", "32-96")
@@ -139,13 +165,19 @@ def scenarios() -> list[Scenario]:
     return [
         *_both("1-1.one", "1→1, one in flight", ONE_TO_ONE, 1, _same(ONE), quick="01"),
         *_both("1-1.w20", "1→1, window 20", ONE_TO_ONE, 20, WINDOW, quick="01"),
+        Scenario(
+            "1-1.w20.asleep",
+            "1→1, window 20, QoS 1, with clients that sleep while they wait",
+            Load((*SIZE, "--sleep"), 1, 20),
+            {"deliveries/s": WINDOW[1]},
+        ),
         *_both("1-1.saturated", "1→1, saturated, varying sizes", VARYING, 0, _same(SATURATED), quick="01"),
         *_both("1-100.one", "1→100, one in flight", FAN_OUT, 1, _same(ONE)),
         *_both("1-100.w20", "1→100, window 20", FAN_OUT, 20, WINDOW, quick="0"),
         *_both("50-1.w20", "50→1 with wildcard, window 20", FAN_IN, 20, WINDOW, quick="0"),
         *_both("50-50.w20", "50→50 pairs, window 20", PAIRS, 20, WINDOW),
         *_both("idle-1000.w20", "1→1 among 1,000 idle wildcards, window 20", IDLE, 20, WINDOW),
-        *_both("topics-1000.w20", "1,000 topics in turn, window 20", (*SIZE, "--topics", "1000"), 20, WINDOW),
+        *_both("topics-1000.w20", "1,000 topics in turn, window 20", (*SIZE, "--topics", "1000"), 20, TOPICS),
         *_both("topics-new.w20", "every topic new, window 20", (*SIZE, "--topics", "0"), 20, NEW_TOPICS, quick="0"),
         *_both("1k.saturated", "1→1, saturated, 1 KiB", ("--size", "1024"), 0, _same(SATURATED)),
         Scenario(
@@ -167,7 +199,7 @@ def scenarios() -> list[Scenario]:
                 f"rate-500.q{qos}",
                 f"500 messages/s, QoS {qos}",
                 Load(SIZE, qos, 0, rate=500),
-                LATENCY,
+                {"p50 µs": NO_LATER, "p99 µs": NO_LATER},
                 quick=not qos,
                 variant=PROMPT,
             )
@@ -195,7 +227,7 @@ def _loads(qos: tuple[int, ...] = (0, 1)) -> list[tuple[str, Load]]:
 
 
 def features() -> list[Feature]:
-    """What a version of the protocol, a setting or a further broker costs."""
+    """What a version of the protocol or a setting costs."""
     rows: list[Feature] = []
     for name, load in _loads():
         newer = replace(load, v5=True)
@@ -227,17 +259,47 @@ def features() -> list[Feature]:
                 f"tls.{name}", "TLS / plain", load, load, base_variant=PROMPT, variant=Variant(tls=True, prompt=True)
             )
         )
+    return rows
+
+
+def lines() -> list[Line]:
+    """Two and three brokers in a line."""
+    rows: list[Line] = []
     for brokers in (2, 3):
-        for name, load in [("one.q0", Load(SIZE, 0, 1)), *_loads()[:3]]:
-            rows.append(
-                Feature(
-                    f"chain-{brokers}.{name}",
-                    f"{brokers} brokers in a chain, cost of each further",
-                    load,
-                    load,
-                    variant=Variant(brokers=brokers),
-                    target=Target(1.5, 1.1),
-                    per_hop=True,
+        for qos in (0, 1):
+            for window in (1, 20, 500):
+                rows.append(
+                    Line(
+                        f"line-{brokers}.q{qos}.w{window}",
+                        f"{brokers} in a line, QoS {qos}, window {window}",
+                        Load(SIZE, qos, window),
+                        brokers,
+                        durable=(True, False) if qos else (False,),
+                        targets={True: KEPT_LINE[window], False: LINE[window]} if qos else {},
+                        quick=brokers == 2 and window == 20,
+                    )
                 )
+    for window in (20, 500):
+        rows.append(
+            Line(
+                f"line-2.durable.w{window}",
+                f"2 in a line, sessions that outlive their connection, QoS 1, window {window}",
+                Load((*SIZE, "--keep-session"), 1, window),
+                2,
+                durable=(True,),
+                gain=Target(4, 6),
             )
+        )
+    for qos in (0, 1):
+        rows.append(
+            Line(
+                f"line-2.rate-500.q{qos}",
+                f"2 in a line, 500 messages/s, QoS {qos}",
+                Load(SIZE, qos, 0, rate=500),
+                2,
+                metrics=("p50 µs", "p99 µs"),
+                durable=(True, False) if qos else (False,),
+                targets={True: NO_LATER, False: NO_LATER},
+            )
+        )
     return rows

@@ -89,15 +89,25 @@ static void send_nats(Conn *c) {
     }
 }
 
+/* While the socket is blocking: until the server has done everything before. */
+static void await_pong(Conn *c) {
+    Message message;
+    send_nats(c);
+    while (!next_message(c, &message))
+        if (receive(c, 4096) <= 0) die("no answer from the server");
+}
+
 static void open_nats(Conn *c, int index, const char *host, int port) {
     open_conn(c, PUBLISHER, index, host, port);
     put_words(c, "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true,"
                  "\"protocol\":1,\"lang\":\"c\",\"version\":\"1\",\"name\":\"bench\"}\r\n"
                  "SUB _INBOX.%d.> 1\r\nPING\r\n", index);
-    send_nats(c);
-    Message message;
-    while (!next_message(c, &message))
-        if (receive(c, 4096) <= 0) die("no greeting from the server");
+    await_pong(c);
+}
+
+static void subscribe_nats(Conn *c, const char *subject) {
+    put_words(c, "SUB %s 2\r\nPING\r\n", subject);
+    await_pong(c);
 }
 
 /* The status of a message that is none: 100 flow control or heartbeat, 404 none, 408 timeout, 409 ended; 0: it is one. */

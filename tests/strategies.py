@@ -54,6 +54,7 @@ from latecomer.model.filters import Filter
 from latecomer.model.history import Key, Query, Slice
 from latecomer.model.ids import NUMBER_MAX, EventId
 from tests.strategies_hand_over import HAND_OVER
+from tests.strategies_homes import HOMES
 
 names: Final = st.text(min_size=1, max_size=8)
 groups: Final = st.text(st.characters(exclude_characters="/+#"), min_size=1, max_size=8)
@@ -221,6 +222,7 @@ STRATEGIES: Final[dict[type[msgspec.Struct], st.SearchStrategy[Any]]] = {
         st.lists(st.tuples(names, numbers, numbers), max_size=3).map(tuple),
     ),
     **HAND_OVER,
+    **HOMES,
     Void: st.just(Void()),
     Done: st.builds(Done, names, numbers, st.lists(numbers, max_size=8).map(tuple)),
 }

@@ -122,8 +122,8 @@ def test_the_newest_up_to_an_instant(net: Net, helper: Any, publisher: Peer, nam
 
 
 def test_a_session_that_is_moved_is_followed(net: Net, helper: Any, publisher: Peer, name: str) -> None:
-    """`latecomer sessions move` names no other server: the client looks, and finds its session; nothing is missing and
-    nothing comes twice, whatever is published meanwhile."""
+    """`latecomer sessions move` names the other broker: the client goes there and finds its session; nothing is missing
+    and nothing comes twice, whatever is published meanwhile."""
     topic = f"walk/{name}"
     with helper(addresses(net), profile(name)) as talker:
         talker.subscribe(f"{topic}/#", qos=2)
@@ -131,13 +131,27 @@ def test_a_session_that_is_moved_is_followed(net: Net, helper: Any, publisher: P
         publisher.publish(f"{topic}/1", "1", 2)
         for number in range(2, 5):
             here = talker.course.journey.at.broker
-            order(net, "sessions", "move", name, "b3" if here == "b1" else "b1", "--wait", "0")
+            there = "b3" if here == "b1" else "b1"
+            order(net, "sessions", "move", name, there, "--wait", "0")
             publisher.publish(f"{topic}/{number}", str(number), 2)
             until(lambda number=number: talker.course.connections == number)  # type: ignore[misc]
             assert talker.welcome is not None
             assert talker.welcome.session_present
+            assert talker.course.journey.at.broker == there
         talker.publish(f"{topic}/last", "last", qos=2)
         assert payloads(talker, 5) == [b"1", b"2", b"3", b"4", b"last"]
+
+
+def test_a_client_that_knows_one_broker_is_sent_to_another(net: Net, helper: Any, publisher: Peer, name: str) -> None:
+    topic = f"walk/{name}"
+    with helper(addresses(net, "b1"), profile(name)) as talker:
+        talker.subscribe(topic, qos=2)
+        order(net, "sessions", "move", name, "b3")
+        until(lambda: talker.course.connections == 2)
+        assert talker.course.journey.at.port == net.ports["b3"]
+        known(talker, publisher, topic)
+        publisher.publish(topic, "there", 2)
+        assert payloads(talker, 1) == [b"there"]
 
 
 def test_a_broker_that_is_drained_is_left(net: Net, helper: Any, publisher: Peer, name: str) -> None:

@@ -50,6 +50,7 @@ from latecomer.messages.hand_over import (
     Whereabouts,
     WhereaboutsKept,
 )
+from latecomer.messages.homes import Addresses
 from latecomer.messages.link import (
     Adopted,
     Advertise,
@@ -144,6 +145,7 @@ EXAMPLES: tuple[LinkMessage, ...] = (
     Keeping("b2", 1, 4, ("a/#", "b/+/c"), 5, True, ((3, False), (5, True))),
     Compare("b2", "b5", 1, "a/#", 0, 70_000, 1000),
     Compared("b2", "b5", 1, (Slice(0, 2, 2**40), Slice(1000, 1, 7)), "busy", (("b3", 1, 7),)),
+    Addresses("b2", 1, 2, (("tcp", "b2.example:1883"), ("ws", "[::1]:8083")), False),
     Errand("b2", "b5", 1, b'{"topics":["a/#"]}'),
     ErrandAnswer("b5", "b2", 1, b"{}", "no"),
     Seek("v1", "b2", (Seeker("c", "u", 5), Seeker("d", "", 7, ends=True))),

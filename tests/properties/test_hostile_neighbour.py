@@ -54,6 +54,7 @@ from latecomer.core.inputs import (
 from latecomer.core.inquiry import WINDOW
 from latecomer.core.routing import Forwarding, Hierarchy, Routing
 from latecomer.core.store import CREDIT_MAX, LOOKUPS_MAX, REPLICA, STREAMS_MAX
+from latecomer.messages.homes import Addresses
 from latecomer.messages.link import (
     PROTOCOL,
     Adopted,
@@ -101,6 +102,7 @@ from latecomer.model.history import Key, Query, Slice
 from latecomer.model.ids import NUMBER_MAX, EventId
 from latecomer.wire.link import HEADER, decode_body, encode
 from tests import strategies
+from tests.strategies_homes import places
 from tests.unit.hand import Hand
 
 PEERS: Final = ("b", "c")
@@ -160,6 +162,7 @@ of_stores: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
         st.sampled_from((1, 10_000_000, 3_600_000_000, NUMBER_MAX)),
     ),
     st.builds(Compared, brokers | st.just("a"), brokers, small, slices),
+    st.builds(Addresses, brokers, small, small, st.lists(places, max_size=20).map(tuple), st.booleans()),
     st.builds(Errand, brokers, brokers | st.just("a"), small, st.binary(max_size=4)),
     st.builds(ErrandAnswer, brokers, brokers | st.just("a"), small, st.binary(max_size=4)),
 )  # fmt: skip

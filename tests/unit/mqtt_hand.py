@@ -219,11 +219,15 @@ class Wire:
         user: str = "",
         fresh_id: str = "fresh",
         keep_alive_s: int = 0,
+        listener: str = "",
+        words: tuple[tuple[str, str], ...] = (),
         **properties: Any,
     ) -> list[Effect]:
+        if words:
+            properties["user"] = words
         properties_ = Properties(**properties) if properties else NONE
         packet = Connect(self.client, self.version, clean_start, keep_alive_s, will, properties=properties_)
-        return self.hand.tell(MqttConnected(self.id, packet, user, fresh_id))
+        return self.hand.tell(MqttConnected(self.id, packet, user, fresh_id, listener))
 
     def send(self, *packets: Packet) -> list[Effect]:
         return self.hand.tell(MqttReceived(self.id, packets))

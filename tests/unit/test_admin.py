@@ -104,8 +104,8 @@ class Node:
             raise SettingsError("topics[0]", "'#' must be the last character")
         return await self.stores()
 
-    def disconnect(self, client: str, reason: str, use_another_server: bool = False) -> bool:
-        self.done.append(f"{client}: {reason}" + (" (use another server)" if use_another_server else ""))
+    def disconnect(self, client: str, reason: str, use_another_server: bool = False, to: str = "") -> bool:
+        self.done.append(f"{client}: {reason}" + (f" (use another server {to})" if use_another_server else ""))
         return client in self.known
 
     def end_session(self, client: str, reason: str) -> bool:
@@ -401,9 +401,9 @@ def test_commands_about_sessions_are_checked(path: str, command: dict[str, Any])
 
 def test_a_client_is_told_to_use_another_server() -> None:
     async def story(node: Node, caller: Caller) -> None:
-        command = {"client": "a", "reason": "drained", "use_another_server": True}
+        command = {"client": "a", "reason": "drained", "use_another_server": True, "to": "b2"}
         assert (await caller.ask("/api/v1/disconnect", "POST", json=command))[0] == 200
-        assert node.done == ["a: drained (use another server)"]
+        assert node.done == ["a: drained (use another server b2)"]
 
     told(story)
 

@@ -87,6 +87,8 @@ def test_what_the_core_is_told_under_other_names() -> None:
         ("[limits]\npacket_bytes = 2000000", "f:2: limits.packet_bytes: must not be larger than core.event_max"),
         ("[[listeners]]\nport = 70000", "f:2: listeners.port: must be at most 65535, not 70000"),
         ('[[listeners]]\npath = "mqtt"', "f:2: listeners.path: must begin with '/'"),
+        ('[[listeners]]\npublic_address = "a b"', "f:2: listeners.public_address: 'a b' is no address; write HOST"),
+        ('[[listeners]]\npublic_address = "a:0"', "f:2: listeners.public_address: 'a:0' is no address; write HOST"),
         ("[[listeners]]\n[[listeners]]\n", "f:2: listeners.port: 1883 is already the port of listeners"),
         ('[[listeners]]\n[[listeners]]\nhost = "::"', "f:2: listeners.port: 1883 is already"),
         ("[admin]\nport = 1883", "f:2: admin.port: 1883 is already the port of listeners"),

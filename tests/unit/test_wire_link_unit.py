@@ -43,6 +43,7 @@ from latecomer.messages.hand_over import (
     Whereabouts,
     WhereaboutsKept,
 )
+from latecomer.messages.homes import Addresses
 from latecomer.messages.link import (
     ERRAND_MAX,
     FRAME_MAX,
@@ -474,6 +475,8 @@ WORDS: dict[str, LinkMessage] = {
     "compare a with 5 for 2": Compare("2", "5", 1, "a", 0, 9, 1),
     "compared with 5 for 2, 1 slice": Compared("2", "5", 1, (Slice(0, 1, 1),)),
     "compared with 5 for 2, 0 slices: busy": Compared("2", "5", 1, (), "busy"),
+    "addresses of 2: tcp b2:1883, ws [::1]:8083": Addresses("2", 1, 1, (("tcp", "b2:1883"), ("ws", "[::1]:8083"))),
+    "addresses of 2 (closed): none": Addresses("2", 1, 1, (), False),
     "errand of 2 to 5": Errand("2", "5", 1, b"{}"),
     "errand-answer of 5 for 2": ErrandAnswer("5", "2", 1, b"{}"),
     "errand-answer of 5 for 2: no": ErrandAnswer("5", "2", 1, b"", "no"),
@@ -572,7 +575,7 @@ def test_every_message_begins_with_its_name() -> None:
 
 def test_book_keeping_between_brokers_is_left_out_of_stories() -> None:
     quiet = {kind for kind in map(type, WORDS.values()) if issubclass(kind, CHATTER)}
-    assert quiet == {Settled, Keeping, Credit, Compare, Compared, Whereabouts, WhereaboutsKept}
+    assert quiet == {Addresses, Settled, Keeping, Credit, Compare, Compared, Whereabouts, WhereaboutsKept}
 
 
 # --- packets in frames ------------------------------------------------------------------------------

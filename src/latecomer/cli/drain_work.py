@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -155,7 +156,10 @@ class Drain:
 
     def _disconnect(self, client: ClientId) -> None:
         self._pace()
-        body = {"client": client, "reason": GOODBYE, "use_another_server": True}
+        body: dict[str, Any] = {"client": client, "reason": GOODBYE, "use_another_server": True}
+        if self.targets:
+            self.turn += 1
+            body["to"] = self.targets[self.turn % len(self.targets)]
         try:
             call(self.door, "disconnect", dict[str, str], body=body)
         except Unknown:

@@ -20,6 +20,7 @@ from latecomer.core.effects import Effect, Put
 from latecomer.core.events import Events
 from latecomer.core.fences import Fences
 from latecomer.core.history import History
+from latecomer.core.homes.addresses import AddressBook
 from latecomer.core.inputs import (
     Input,
     LinkReceived,
@@ -124,6 +125,7 @@ class Broker:
         self.history = self._make_history(settling, access)
         self.sessions = self._make_sessions(limits, access, durability, measure)
         self.mobility = self.sessions.mobility = self._make_mobility()
+        self.addresses = self._make_addresses()
         self._on_input = input_handlers(self)
         self._on_frame = frame_handlers(self)
         self._disk = disk
@@ -212,6 +214,11 @@ class Broker:
     def _make_mobility(self) -> Mobility:
         parts = (self.neighbours, self.interest, self.membership, self.events, self.fences, self.sessions)
         return make_mobility(self.id, self.settings, self.orders, *parts)
+
+    def _make_addresses(self) -> AddressBook:
+        addresses = AddressBook(self.id, self.orders, self.neighbours, self.settings.brokers_max)
+        self.mobility.wishes.reference = addresses.reference
+        return addresses
 
     # -- the contract ----------------------------------------------------------------------------------------------
 
@@ -326,6 +333,7 @@ class Broker:
         self.retained.greet(peer)
         self.shares.greet(peer)
         self.history.directory.greet(peer)
+        self.addresses.greet(peer)
 
     def _link_down(self, peer: BrokerId) -> None:
         self.interest.link_down(peer)
@@ -354,12 +362,14 @@ class Broker:
         self.events.tree_ready()
         self.history.tree_ready(self.membership.link_states.states)
         self.mobility.tree_ready()
+        self.addresses.tree_ready(self.membership.link_states.states)
         self.fences.tree_ready()
         self.sessions.subscribing.subacks.tree_ready()
 
     def _forgot(self, brokers: list[BrokerId]) -> None:
         self.events.forget(brokers)
         self.history.directory.forget(brokers)
+        self.addresses.forget(brokers)
         self.mobility.forgot(brokers)
 
     def _tree_lost(self) -> None:

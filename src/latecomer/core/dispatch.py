@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from latecomer.core.inputs import (
+    AddressesKnown,
     Advertised,
     ClientConnected,
     ClientDisconnected,
@@ -32,6 +33,7 @@ from latecomer.core.inputs import (
 )
 from latecomer.core.mobility.frames import frames_of
 from latecomer.core.runs import Runs
+from latecomer.messages.homes import Addresses
 from latecomer.messages.link import (
     Adopted,
     Advertise,
@@ -86,6 +88,7 @@ def input_handlers(broker: Broker) -> dict[type, Callable[[Any], None]]:
         SessionEnded: broker.sessions.on_ended,
         MoveWanted: lambda fact: broker.mobility.wishes.move(fact.client, fact.to),
         ReleaseWanted: lambda fact: broker.mobility.wishes.release(fact.client),
+        AddressesKnown: lambda fact: broker.addresses.speak(fact.entries, open=fact.open),
         Measured: broker.sessions.subscribing.figures.on_measured,
         **broker.history.inputs(),
     }
@@ -114,6 +117,7 @@ def frame_handlers(broker: Broker) -> dict[type, Callable[[BrokerId, Any], None]
         SharingChange: broker.shares.on_change,
         Lost: broker.losses.on_lost,
         Run: runs.on_run,
+        Addresses: broker.addresses.on_addresses,
         Void: lambda peer, frame: None,
         **broker.history.frames(),
         **frames_of(broker.mobility),

@@ -113,6 +113,8 @@ class MqttConnected(msgspec.Struct, frozen=True):
     """Empty: anonymous."""
     fresh_id: str = ""
     """A name nobody can guess, for a client that has none."""
+    listener: str = ""
+    """The kind of listener by which it came; empty: unknown."""
 
 
 class MqttReceived(msgspec.Struct, frozen=True):
@@ -128,6 +130,8 @@ class MqttFailed(msgspec.Struct, frozen=True):
     connection: int
     reason: Reason
     problem: str
+    reference: str = ""
+    """Where the client is to go instead, if it follows references."""
 
 
 class MqttLost(msgspec.Struct, frozen=True):
@@ -247,6 +251,13 @@ class ReleaseWanted(msgspec.Struct, frozen=True):
     client: ClientId
 
 
+class AddressesKnown(msgspec.Struct, frozen=True):
+    """Where clients find this broker, one address for each kind of listener, and whether it takes new ones."""
+
+    entries: tuple[tuple[str, str], ...]
+    open: bool = True
+
+
 class Measured(msgspec.Struct, frozen=True):
     """The driver has measured what `$SYS` tells: pairs of a topic and its value."""
 
@@ -277,6 +288,7 @@ Input = (
     | SessionEnded
     | MoveWanted
     | ReleaseWanted
+    | AddressesKnown
     | Measured
     | StoreAssigned
     | StoreTrimmed

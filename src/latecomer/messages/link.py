@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 
 from latecomer.messages.hand_over import HandOverFrame
+from latecomer.messages.homes import HomesFrame
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Key, Query, Slice
@@ -409,6 +410,7 @@ SessionFrame = (
     | Errand
     | ErrandAnswer
     | HandOverFrame
+    | HomesFrame
     | Void
 )
 LinkMessage = ConnectionFrame | SessionFrame

@@ -97,8 +97,9 @@ class Administered(Modelled, Protocol):
         """Keep these topics from now on, and no others, here or at another broker; what that one then says."""
         ...
 
-    def disconnect(self, client: ClientId, reason: str, use_another_server: bool = False) -> bool:
-        """End a client's connection, telling it the reason; False if there is none."""
+    def disconnect(self, client: ClientId, reason: str, use_another_server: bool = False, to: BrokerId = "") -> bool:
+        """End a client's connection, telling it the reason, and which broker to use instead if it follows references;
+        False if there is none."""
         ...
 
     def end_session(self, client: ClientId, reason: str) -> bool:
@@ -138,6 +139,8 @@ class Disconnect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: Annotated[str, msgspec.Meta(max_length=1000)] = "an operator has closed the connection"
     use_another_server: bool = False
     """Tell it to connect to another broker (0x9C) instead of the usual reason code (0x98)."""
+    to: Annotated[str, msgspec.Meta(max_length=255)] = ""
+    """Which one, if the client follows references."""
 
 
 class EndSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -355,7 +358,7 @@ class Admin:
 
     async def _disconnect(self, request: web.Request) -> web.Response:
         command = await _body(request, Disconnect)
-        if not self._node.disconnect(command.client, command.reason, command.use_another_server):
+        if not self._node.disconnect(command.client, command.reason, command.use_another_server, command.to):
             raise web.HTTPNotFound(text=_unknown(command.client))
         return _json({"done": "the client is disconnected"})
 

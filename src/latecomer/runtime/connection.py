@@ -305,7 +305,8 @@ class Connection(asyncio.Protocol):
         if self.closing:
             return
         self.state = State.CONNECTED
-        self.driver.tell_from(self, MqttConnected(self.id, packet, user, f"auto-{secrets.token_hex(8)}"))
+        fresh_id = f"auto-{secrets.token_hex(8)}"
+        self.driver.tell_from(self, MqttConnected(self.id, packet, user, fresh_id, self.transport_name))
         self.unpause()
         if self.id in self.driver.core.mobility.arrivals.by_connection:
             self.state, self.seeking = State.AT_THE_DOOR, True

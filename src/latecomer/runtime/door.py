@@ -18,7 +18,7 @@ from latecomer.messages.mqtt import Connect, Reason
 from latecomer.runtime.connection import Connection, State
 from latecomer.runtime.link_connection import explain
 from latecomer.runtime.security import Gate
-from latecomer.runtime.settings import Limits
+from latecomer.runtime.settings import Limits, Listener
 
 if TYPE_CHECKING:
     from latecomer.runtime.driver import Driver
@@ -48,6 +48,8 @@ class Door:
         self.connections_max = connections_max
         self.draining = False
         """The operator empties this broker: new clients are told to use another one."""
+        self.listening: list[tuple[Listener, int]] = []
+        """For whom connections are accepted, with the port that each has."""
         self.loop = asyncio.get_running_loop()
         self.per_address: dict[str, int] = {}
         self.arrivals: dict[Arrival, None] = {}

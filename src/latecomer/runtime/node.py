@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from latecomer.core.broker import Broker
-from latecomer.core.inputs import MqttFailed, RulesChanged
+from latecomer.core.inputs import AddressesKnown, MqttFailed, RulesChanged
 from latecomer.core.session.limits import SessionLimits
 from latecomer.core.tables import TABLES
 from latecomer.eventlog import EventLogError, Keep
@@ -21,6 +21,7 @@ from latecomer.messages.mqtt import V5, Disconnect, Packet, Properties, Reason
 from latecomer.model.access import OPEN
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.ids import ClientId, Instant
+from latecomer.runtime.addresses import public_addresses
 from latecomer.runtime.admin import Admin
 from latecomer.runtime.assignment import Assigner
 from latecomer.runtime.disk import Disk, Durability
@@ -209,6 +210,7 @@ class Node:
         await self.links.start()
         for position, listener in enumerate(self.settings.listening()):
             await self._listen(listener, f"listeners[{position}]")
+        self.tell_addresses()
         if self.settings.admin.enabled:
             admin = self.settings.admin
             port = await self.admin.start(admin.host, self.settings.admin_port)
@@ -327,6 +329,11 @@ class Node:
         scheme = {"tcp": "mqtt", "tls": "mqtts", "ws": "ws", "wss": "wss"}[listener.kind]
         path = listener.path if listener.kind in ("ws", "wss") else ""
         self.addresses.append(f"{scheme}://{listener.host}:{port}{path}")
+        self.door.listening.append((listener, port))
+
+    def tell_addresses(self) -> None:
+        """Let all brokers know where clients find this one, and whether it takes new ones."""
+        self.driver.tell(AddressesKnown(public_addresses(self.door.listening), not self.door.draining))
 
     # -- rights ------------------------------------------------------------------------------------------------------
 

@@ -64,6 +64,9 @@ class Listener(Section, frozen=True):
     """Address to listen on; `0.0.0.0` and `::` mean all."""
     port: Port | None = None
     """Left out: 1883 for `tcp`, 8883 for `tls`, 8083 for `ws`, 8084 for `wss`. 0 takes any free port."""
+    public_address: Text | None = None
+    """`HOST:PORT` under which clients find this listener, as brokers tell it to clients that they send here. Left out:
+    `host` and `port`, unless `host` means all addresses; then clients are told no address."""
     path: str = "/mqtt"
     """Path of the WebSocket."""
     origins: tuple[str, ...] = ()

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from latecomer.client.addresses import parse_references
 from latecomer.history.owned import OTHERS
 from latecomer.model.errors import FilterError, SettingsError
 from latecomer.model.topics import check_filter
 from latecomer.model.topology import quoted
+from latecomer.runtime.addresses import EVERYWHERE
 from latecomer.runtime.amounts import duration_us, size_bytes
 from latecomer.runtime.link_challenge import NAME_BYTES_MAX
 from latecomer.runtime.predicting import load_model
@@ -21,7 +23,6 @@ from latecomer.runtime.settings_section import Section
 from latecomer.runtime.tls import link_tls, listener_context
 from latecomer.runtime.users import read_users
 
-EVERYWHERE = ("0.0.0.0", "::")
 STORE_MIN = 1_000_000
 """Bytes of the smallest store: less is a slip of the pen."""
 
@@ -125,6 +126,9 @@ def _listening(settings: Settings) -> Iterator[tuple[str, str, int]]:
 
 def _listener(settings: Settings, position: int, listener: Listener) -> None:
     key = f"listeners[{position}]"
+    if listener.public_address is not None and len(parse_references(listener.public_address, listener.number)) != 1:
+        problem = f"{quoted(listener.public_address)} is no address; write HOST or HOST:PORT, and [::1]:1883 for IPv6"
+        raise SettingsError(f"{key}.public_address", problem)
     if not listener.path.startswith("/"):
         raise SettingsError(f"{key}.path", "must begin with '/'")
     if listener.encrypted:

@@ -242,7 +242,7 @@ class Views:
     def network(self) -> NetworkView:
         return network_view(self.core)
 
-    def disconnect(self, client: ClientId, reason: str, use_another_server: bool = False) -> bool:
+    def disconnect(self, client: ClientId, reason: str, use_another_server: bool = False, to: BrokerId = "") -> bool:
         session = self.core.sessions.by_client.get(client)
         visits = self.core.mobility.visits.by_connection
         connections = [number for number, visit in visits.items() if visit.client == client]
@@ -250,7 +250,8 @@ class Views:
             connections.append(session.connection)
         code = Reason.USE_ANOTHER_SERVER if use_another_server else Reason.ADMINISTRATIVE_ACTION
         for connection in connections:
-            self.node.driver.tell(MqttFailed(connection, code, reason))
+            reference = "" if session is None or not to else self.core.addresses.reference(session, to)
+            self.node.driver.tell(MqttFailed(connection, code, reason, reference))
         return bool(connections)
 
     def end_session(self, client: ClientId, reason: str) -> bool:
@@ -287,6 +288,7 @@ class Views:
         if on != self.node.door.draining:
             log.info("new clients are %s, by the operator", "refused: this broker is drained" if on else "accepted")
         self.node.door.draining = on
+        self.node.tell_addresses()
 
     def movement_model(self) -> ModelView:
         return self.node.predicting.view(self.core.id)

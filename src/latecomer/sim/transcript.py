@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from latecomer.messages.hand_over import Whereabouts, WhereaboutsKept
+from latecomer.messages.homes import Addresses
 from latecomer.messages.link import (
     Adopted,
     Advertise,
@@ -59,8 +60,10 @@ from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind, Record
 from latecomer.sim.disk import Disk
 from latecomer.sim.hand_over_text import HAND_OVER
+from latecomer.sim.homes_text import HOMES
 
 CHATTER = (
+    Addresses,
     Whereabouts,
     WhereaboutsKept,
     Fence,
@@ -257,6 +260,7 @@ _MESSAGES: dict[type, Callable[[Any], str]] = {
     Errand: lambda m: f"errand of {m.from_broker} to {m.to}",
     ErrandAnswer: _errand_answer,
     **HAND_OVER,
+    **HOMES,
     Void: lambda m: "void",
     Done: lambda m: f"done {m.origin}.{m.epoch}: {' '.join(map(str, m.seqs))}",
 }

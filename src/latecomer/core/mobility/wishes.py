@@ -36,6 +36,8 @@ class Wishes:
     left: Callable[[Session], None] = field(init=False)
     """A client has gone, and has not said where."""
     promise_kept: Callable[[ClientId], None] = field(init=False)
+    reference: Callable[[Session, BrokerId], str] = field(init=False)
+    """The Server Reference that sends a client to another broker; empty: there is none for it."""
     stays_home: Callable[[Session], bool] = field(init=False)
     """Whether a session does not follow its client."""
 
@@ -58,7 +60,8 @@ class Wishes:
         if session is None or self.problem_of_move(client, to):
             return
         if session.connection:
-            self.sessions.fail(session, Reason.USE_ANOTHER_SERVER, f"the session moves to {to}")
+            reference = self.reference(session, to)
+            self.sessions.fail(session, Reason.USE_ANOTHER_SERVER, f"the session moves to {to}", reference)
         self.passage.send(to, Fetch(self.broker, to, client, session.user))
 
     def announced(self, session: Session, words: tuple[tuple[str, str], ...]) -> None:

@@ -31,7 +31,7 @@ from latecomer.core.session.restoring import RESTORED, Restoring
 from latecomer.core.session.sharing import SharedDeliveries
 from latecomer.core.session.state import PACKET_IDS, Refusal, Session, SessionRow, Subscription
 from latecomer.core.session.subscribing import Subscribing
-from latecomer.core.session.terms import connack_to, hand_over_of, owner_away_of, terms_of, unexpected
+from latecomer.core.session.terms import connack_to, follows, hand_over_of, owner_away_of, terms_of, unexpected
 from latecomer.core.shares import Shares
 from latecomer.messages.mqtt import (
     V5,
@@ -173,7 +173,7 @@ class Sessions:
     def on_failed(self, fact: MqttFailed) -> None:
         session = self.by_connection.get(fact.connection)
         if session is not None:
-            self.fail(session, fact.reason, fact.problem)
+            self.fail(session, fact.reason, fact.problem, fact.reference)
         else:
             self.mobility.failed(fact.connection, fact.reason, fact.problem)
 
@@ -315,6 +315,7 @@ class Sessions:
         session.expiry_s = wanted_s
         session.hand_over, session.owner_away = hand_over_of(packet), owner_away_of(packet)
         session.connection = fact.connection
+        session.follows, session.listener = follows(packet), fact.listener
         session.away_since = 0
         session.ends_at = None
         session.will, session.will_due = packet.will, None
@@ -351,10 +352,10 @@ class Sessions:
     def _auth(self, session: Session, packet: Auth) -> None:
         raise PacketError(Reason.PROTOCOL_ERROR, "AUTH without an authentication method")
 
-    def fail(self, session: Session, reason: Reason, problem: str) -> None:
+    def fail(self, session: Session, reason: Reason, problem: str, reference: str = "") -> None:
         """End a connection that cannot go on, and say why."""
         if session.version == V5:
-            properties = Properties(reason_string=problem[:512])
+            properties = Properties(reason_string=problem[:512], server_reference=reference or None)
             self.orders.transmit(session.connection, Disconnect(reason, properties))
         why = f"{reason.name.lower()}: {problem}"
         self.orders.close(session.connection, why)

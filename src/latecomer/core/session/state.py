@@ -236,6 +236,10 @@ class Session:
     """Bytes of a packet that the client takes; 0: any [MQTT-3.1.2-24]."""
     explains: bool = True
     """Whether the client wants to read reasons [MQTT-3.1.2-29]."""
+    follows: bool = False
+    """The client goes where a Server Reference points: it has said so."""
+    listener: str = ""
+    """The kind of listener by which it is connected; empty: unknown."""
     incoming: dict[int, None] = field(default_factory=dict)
     """Packet ids of QoS 2 publications that were taken and not released."""
     inherited: dict[int, None] = field(default_factory=dict)

@@ -8,6 +8,8 @@ from latecomer.model.ids import ClientId
 
 HAND_OVER = "hand-over"
 """The user property of a CONNECT that names an algorithm."""
+FOLLOWS = ("follows-references", "yes")
+"""The user property of a CONNECT of a client that goes where a Server Reference points."""
 OWNER_AWAY = "owner-away"
 """The user property of a CONNECT that says what is to be done if the session's broker is away; of a CONNACK, which
 broker is."""
@@ -58,6 +60,11 @@ def owner_away_of(packet: Connect) -> str:
     """What the client wants if its session is at a broker that is away; empty: what the broker says."""
     said = next((value for name, value in packet.properties.user if name == OWNER_AWAY), "")
     return said if said in ("hold", "go-on") else ""
+
+
+def follows(packet: Connect) -> bool:
+    """Whether the client says that it goes where a Server Reference points."""
+    return packet.version == V5 and FOLLOWS in packet.properties.user
 
 
 def unexpected(packet: Packet) -> str:

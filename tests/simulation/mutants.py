@@ -24,7 +24,7 @@ from latecomer.core import (
     table,
     tree,
 )
-from latecomer.core.effects import Effect, Persist
+from latecomer.core.effects import Effect, Persist, Put
 from latecomer.messages.link import Complete, LinkState
 
 Patch = pytest.MonkeyPatch
@@ -321,6 +321,33 @@ def answers_before_the_disk(patch: Patch) -> None:
     def finish(self: orders.Orders) -> list[Effect]:
         effects = right(self)
         return [e for e in effects if type(e) is not Persist] + [e for e in effects if type(e) is Persist]
+
+    right = orders.Orders.finish
+    patch.setattr(orders.Orders, "finish", finish)
+
+
+@mutant
+def mailboxes_may_be_lost(patch: Patch) -> None:
+    """Nothing waits for what was seen, nor for the mailboxes that were written with it."""
+
+    def finish(self: orders.Orders) -> list[Effect]:
+        return [
+            Persist(e.writes, False) if type(e) is Persist and any(map(seen_row, e.writes)) else e for e in right(self)
+        ]
+
+    def seen_row(write: Any) -> bool:
+        return type(write) is Put and write.table == "seen"
+
+    right = orders.Orders.finish
+    patch.setattr(orders.Orders, "finish", finish)
+
+
+@mutant
+def accepted_before_the_disk_knows(patch: Patch) -> None:
+    """Nothing waits for the outbox."""
+
+    def finish(self: orders.Orders) -> list[Effect]:
+        return [Persist(e.writes, False) if type(e) is Persist else e for e in right(self)]
 
     right = orders.Orders.finish
     patch.setattr(orders.Orders, "finish", finish)

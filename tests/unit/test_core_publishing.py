@@ -119,7 +119,7 @@ def test_what_everybody_has_is_forgotten() -> None:
     assert writes(done(hand, 1, peer="b")) == []
     assert writes(done(hand, 1, peer="b")) == [], "told twice is told once"
     assert list(hand.table("outbox")) == [1]
-    assert writes(done(hand, 1, peer="c")) == [Drop("outbox", "", 1), Drop("parked", "", 1)]
+    assert writes(done(hand, 1, peer="c")) == [Drop("outbox", "", 1)]
     assert hand.broker.events.outbox.entries == {}
 
 

@@ -1,7 +1,7 @@
 """Orders that the core gives its driver. They are performed in order.
 
 A `Persist` is always the first effect of its step: nothing after it, in this step or a later one, may happen before
-its writes are safe. That one rule is the whole durability contract.
+its writes are safe, if it is urgent. That one rule is the whole durability contract.
 """
 
 from __future__ import annotations
@@ -62,9 +62,14 @@ Write = Put | Drop | Trim | Append | TakeBack
 
 class Persist(msgspec.Struct, frozen=True):
     """Make these writes safe, all or none, before anything that follows. What is appended may become safe a moment
-    before the rest: after a crash it comes again and is not kept twice, or it is taken back."""
+    before the rest: after a crash it comes again and is not kept twice, or it is taken back.
+
+    If it is not `urgent`, nothing waits for the writes: what follows may happen before they are safe. They become safe
+    with the next urgent ones, in order and before them, or a little later. A crash may lose them, but never leaves the
+    disk with a later write and without an earlier one."""
 
     writes: list[Write]
+    urgent: bool = True
 
 
 class Send(msgspec.Struct, frozen=True):

@@ -350,22 +350,23 @@ class Events:
 
     def _finish(self, entry: Entry) -> None:
         """Every reachable broker has it."""
-        seq = entry.event.id.seq
+        seq, parked = entry.event.id.seq, entry.needs is not None
         if self.membership.uncharted:
             self.outbox.keep_for_all(entry)
             return
         if entry.event.shares and entry.needs is None:
             hand_on_unreached(self, entry.event)
         if self.outbox.finish(entry, self.membership.link_states.absent_since):
-            self.drop(seq)
+            self.drop(seq, parked=parked)
         else:
             self.orders.writes.append(Put("parked", "", seq, entry.needs))
             self.orders.note(Kind.PARKED, event=str(entry.event.id), detail=", ".join(entry.needs or ()))
 
-    def drop(self, seq: int) -> None:
-        """Nobody needs it any more."""
-        self.orders.writes.append(Drop("outbox", "", seq))
-        self.orders.writes.append(Drop("parked", "", seq))
+    def drop(self, seq: int, *, parked: bool = True) -> None:
+        """Nobody needs it any more. If a crash undoes this it goes out again, and whoever had it recognises it."""
+        self.orders.write_lazily(Drop("outbox", "", seq))
+        if parked:
+            self.orders.write_lazily(Drop("parked", "", seq))
 
     def forget(self, brokers: list[BrokerId]) -> None:
         """These brokers will not come back: stop keeping events for them."""
@@ -410,7 +411,8 @@ class Events:
         id = event.id
         if (clients or event.shares) and (not only or self.broker in only):
             if self.seen.take(event):
-                self.orders.writes.append(Put("seen", "", id.origin, (id.epoch, id.seq)))
+                self.orders.write_lazily(Put("seen", "", id.origin, (id.epoch, id.seq)))
+                self.orders.awaited |= event.qos == 2
                 self._deliver(clients, event)
             elif id.origin in self.clients.lacking:
                 self.clients.deliver_again(clients, event, self._hops_from(id.origin))

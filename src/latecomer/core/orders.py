@@ -20,6 +20,10 @@ class Orders:
     now: Instant = 0
     step: int = 0
     writes: list[Write] = field(default_factory=list)
+    lazy: int = 0
+    """How many of them nothing waits for."""
+    awaited: bool = False
+    """Something in this step waits for its writes, whatever was said when they were written."""
     effects: list[Effect] = field(default_factory=list)
     frames: dict[BrokerId, list[LinkMessage]] = field(default_factory=dict)
     packets: dict[int, list[Packet]] = field(default_factory=dict)
@@ -35,6 +39,11 @@ class Orders:
         if self.wake_at is None or at < self.wake_at:
             self.wake_at = at
         return at
+
+    def write_lazily(self, write: Write) -> None:
+        """Write something that a crash may lose together with what followed from it."""
+        self.writes.append(write)
+        self.lazy += 1
 
     def send(self, peer: BrokerId, frame: LinkMessage) -> None:
         """Frames to one neighbour leave together, once per step."""
@@ -96,6 +105,7 @@ class Orders:
             effects += self.closes
             self.closes = []
         if self.writes:
-            effects.insert(0, Persist(self.writes))
-            self.writes = []
+            effects.insert(0, Persist(self.writes, self.awaited or self.lazy < len(self.writes)))
+            self.writes, self.lazy = [], 0
+        self.awaited = False
         return effects

@@ -47,16 +47,16 @@ from latecomer.core.inputs import Input, RunOpened, Started, StoreAssigned, Stor
 from latecomer.messages.link import Publication
 from latecomer.model.event import Event
 from latecomer.model.ids import EventId, Instant
-from latecomer.model.record import Kind, Record
 from latecomer.runtime.alarms import Alarms
-from latecomer.runtime.client_log import CLIENT_KINDS, client_line
 from latecomer.runtime.connection import Connection
 from latecomer.runtime.containment import Containment
 from latecomer.runtime.disk import Disk, DiskFull, Durability
 from latecomer.runtime.fastpath import TURNS_HELD_MAX, FastPath
+from latecomer.runtime.lazy import LazyWrites
 from latecomer.runtime.metrics import Counters
 from latecomer.runtime.sparing import Sparing
 from latecomer.runtime.spin import Spinner
+from latecomer.runtime.telling import tell, told_kinds
 
 if TYPE_CHECKING:
     from latecomer.runtime.errands import Errands
@@ -135,9 +135,10 @@ class Driver:
         the core numbers what it sends to a neighbour, and the order on the wire must be the same."""
         self.held: deque[Effect | Connection] = deque()
         """Effects that wait for the disk; a connection marks the end of one of its steps."""
+        self.lazy = LazyWrites(self.loop, self._write_lazy)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: Instant = 0
-        self._telling = _TELLING | CLIENT_KINDS if log.isEnabledFor(logging.DEBUG) else _TELLING
+        self._telling = told_kinds()
         self._perform_table: dict[type, Callable[[Any], None]] = {
             Attach: self._attach,
             Transmit: self._transmit,
@@ -183,6 +184,8 @@ class Driver:
             self.keeper.stop()
         if self._timer is not None:
             self._timer.cancel()
+        if left := self.lazy.stop():
+            self.disk.submit(left, lambda error: None)
 
     # -- facts -------------------------------------------------------------------------------------------------------
 
@@ -247,7 +250,9 @@ class Driver:
             return
         first = effects[0]
         if type(first) is Persist:
-            if self.durable or (self.keeper is not None and any(type(write) is Append for write in first.writes)):
+            if not first.urgent:
+                self._put_off(first)
+            elif self.durable or (self.keeper is not None and any(type(write) is Append for write in first.writes)):
                 self.held.extend(effects)
                 self._commit()
                 return
@@ -263,20 +268,38 @@ class Driver:
         before: list[Effect | Connection] = []
         for effect in held:
             if type(effect) is Persist:
-                self._add(group, effect)
+                if effect.urgent or group:
+                    self._add(group, effect)
+                else:
+                    self._put_off(effect)
             elif group:
                 group.ready.append(effect)
             else:
                 before.append(effect)
         self._perform_each(before)
         if group:
-            self.writing = True
-            try:
-                self._keep(group)
-            except Exception as error:
-                self._cannot_keep(error)
+            self._begin(group)
         elif self.held:
             self._commit()
+
+    def _begin(self, group: Group) -> None:
+        group.writes[:0] = self.lazy.take()
+        self.writing = True
+        try:
+            self._keep(group)
+        except Exception as error:
+            self._cannot_keep(error)
+
+    def _put_off(self, persist: Persist) -> None:
+        if self.durable:
+            self.lazy.add(persist.writes)
+
+    def _write_lazy(self) -> None:
+        """They have waited long enough for another commit."""
+        if self.writing or self.performing:
+            self.lazy.remind()
+        else:
+            self._begin(Group())
 
     def _add(self, group: Group, persist: Persist) -> None:
         for write in persist.writes:
@@ -447,37 +470,6 @@ class Driver:
         record = effect.record
         kind = record.kind
         if kind in self._telling:
-            self._tell_tale(record)
+            tell(record, self)
         if self.journal is not None:
             self.journal.note(record)
-
-    def _tell_tale(self, record: Record) -> None:
-        """Records that an operator reads or counts."""
-        if record.kind in CLIENT_KINDS:
-            log.debug("%s", client_line(record, self))
-        elif record.kind is Kind.DROPPED:
-            self.counters.drop(record.detail)
-        elif record.kind is Kind.REFUSED:
-            self.counters.refuse(record.detail.partition(":")[0][:80])
-            self.refusals.line(
-                logging.INFO,
-                record.detail.partition(":")[0][:80],
-                "refused %s %s: %s",
-                record.client,
-                record.topic or record.filter,
-                record.detail,
-            )
-        elif record.kind is Kind.REJECTED:
-            self.counters.refuse("link")
-            log.warning("link to %s rejected: %s", record.peer, record.detail)
-        elif record.kind is Kind.LINKED or record.kind is Kind.UNLINKED:
-            log.info("link to %s %s", record.peer, "up" if record.kind is Kind.LINKED else "down")
-        else:
-            log.info(
-                "the store %s for %s", "answers" if record.kind is Kind.KEEPING else "no longer answers", record.filter
-            )
-
-
-_TELLING = frozenset(
-    (Kind.DROPPED, Kind.REFUSED, Kind.REJECTED, Kind.LINKED, Kind.UNLINKED, Kind.KEEPING, Kind.NOT_KEEPING)
-)

@@ -7,7 +7,7 @@ told what happened and cannot change it.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from latecomer.core.broker import Broker
 from latecomer.core.effects import (
     Accept,
     Answer,
-    Append,
     Attach,
     Close,
     Deliver,
@@ -60,6 +59,8 @@ from latecomer.sim.store import SimStore
 if TYPE_CHECKING:
     from random import Random
 
+LAZY_US = 50_000
+"""How long writes that nothing waits for may wait for others."""
 RECONNECT_US = 100_000
 """How long an end waits before it tries a broken connection again."""
 
@@ -187,8 +188,9 @@ class World:
             crashed(id, node.disk, keeps_disk)
         node.core = None
         if node.writing:
-            self._tear(node)
+            node.tear(self.random)
         node.held.clear()
+        node.lazy = []
         node.inbox.clear()
         node.writing = False
         node.reads = 0
@@ -200,11 +202,6 @@ class World:
         for peer in node.neighbours:
             wire = self.wires[id, peer]
             self._close(wire, told=() if silently else (peer,))
-
-    def _tear(self, node: Node) -> None:
-        """A write that was under way is lost; but what it appends becomes safe before the rest of it."""
-        if any(type(write) is Append for write in node.under_way) and self.random.random() < 0.5:
-            node.disk.append(node.under_way)
 
     def assign(self, id: BrokerId, topics: Sequence[str]) -> None:
         """From now on, and after every start, the broker keeps these topics; none: it has no store."""
@@ -290,6 +287,12 @@ class World:
                     self.sockets.transmitted(effect.connection, effect.packets)  # type: ignore[union-attr]
             elif kind is Persist:
                 writes = effect.writes  # type: ignore[union-attr]
+                if not effect.urgent:  # type: ignore[union-attr]
+                    if not node.lazy:
+                        self.at(self.now + LAZY_US, self._write_lazy, node, node.boot)
+                    node.lazy += writes
+                    continue
+                writes = node.with_lazy(writes)
                 if node.disk_us == 0:
                     node.disk.apply(writes)
                     continue
@@ -348,28 +351,21 @@ class World:
         elif type(effect) is Answer:
             self.clients.answered(effect.client, effect.token, effect.events, effect.outcome)
 
+    def _write_lazy(self, node: Node, boot: int) -> None:
+        """Nothing has taken them along."""
+        if node.core is None or node.boot != boot or not node.lazy:
+            return
+        if node.writing:
+            self.at(self.now + LAZY_US, self._write_lazy, node, boot)
+            return
+        node.disk.apply(node.with_lazy([]))
+
     def _written(self, node: Node, boot: int, writes: list[Write]) -> None:
         if node.core is None or node.boot != boot:
             return
         node.disk.apply(writes)
         node.writing = False
-        self._perform(node, self._group_commit(node))
-
-    @staticmethod
-    def _group_commit(node: Node) -> list[Effect]:
-        """Everything that waited for the disk, with one write in place of many, as a real driver would do it."""
-        held, node.held = node.held, deque()
-        effects: list[Effect] = []
-        writes: list[Write] | None = None
-        for effect in held:
-            if type(effect) is not Persist:
-                effects.append(effect)
-            elif writes is None:
-                writes = list(effect.writes)
-                effects.append(Persist(writes))
-            else:
-                writes += effect.writes
-        return effects
+        self._perform(node, node.group_commit())
 
     # -- wires -------------------------------------------------------------------------------------------------------
 

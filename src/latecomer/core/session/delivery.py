@@ -178,6 +178,7 @@ class Deliveries:
     def hand(self, session: Session, parcel: Parcel, hops: int) -> None:
         event = parcel.event
         if parcel.qos == 0:
+            self.orders.awaited |= session.durable  # the session may outlive a crash, and must not get it again
             if session.choked:
                 self.dropped(session, event, "slow consumer")
             elif session.connection and self._send(session, parcel, 0, dup=False):

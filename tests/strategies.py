@@ -55,6 +55,7 @@ from latecomer.model.history import Key, Query, Slice
 from latecomer.model.ids import NUMBER_MAX, EventId
 from tests.strategies_hand_over import HAND_OVER
 from tests.strategies_homes import HOMES
+from tests.strategies_reposition import REPOSITION
 
 names: Final = st.text(min_size=1, max_size=8)
 groups: Final = st.text(st.characters(exclude_characters="/+#"), min_size=1, max_size=8)
@@ -223,6 +224,7 @@ STRATEGIES: Final[dict[type[msgspec.Struct], st.SearchStrategy[Any]]] = {
     ),
     **HAND_OVER,
     **HOMES,
+    **REPOSITION,
     Void: st.just(Void()),
     Done: st.builds(Done, names, numbers, st.lists(numbers, max_size=8).map(tuple)),
 }

@@ -93,6 +93,7 @@ from latecomer.messages.link import (
     Void,
 )
 from latecomer.messages.mqtt import Connack, Connect, Puback, Publish
+from latecomer.messages.reposition import NO_STAMP, Positions, PositionsKnown, Prepared, Proposal, Stamp, Withdrawn
 from latecomer.model.content import Op
 from latecomer.model.errors import ProtocolError
 from latecomer.model.event import Event
@@ -109,6 +110,7 @@ EVENT = Event(EventId("b1", 1, 7), "a/b", "c1", 12, True, {"x": 1.5, "y": True, 
 ID = RequestId("b4", 7, 1)
 KEY = Key(12, "b1", 1, 7)
 ATTEMPT = Attempt("b2", 3, 7)
+STAMP = Stamp(2, "b1", 7)
 GRANT = Grant((("b1", 1, 9),), 3)
 EXAMPLES: tuple[LinkMessage, ...] = (
     Hello("net", "b1", 1, 2, 3, 4, 5, 6),
@@ -148,6 +150,11 @@ EXAMPLES: tuple[LinkMessage, ...] = (
     Addresses("b2", 1, 2, (("tcp", "b2.example:1883"), ("ws", "[::1]:8083")), False),
     Errand("b2", "b5", 1, b'{"topics":["a/#"]}'),
     ErrandAnswer("b5", "b2", 1, b"{}", "no"),
+    Positions(STAMP, (("b1", 0), ("b2", 2**32 - 1))),
+    PositionsKnown(NO_STAMP),
+    Proposal(STAMP, NO_STAMP, (("b1", 5),)),
+    Prepared("b2", "b1", STAMP, "no link to b3"),
+    Withdrawn(STAMP),
     Seek("v1", "b2", (Seeker("c", "u", 5), Seeker("d", "", 7, ends=True))),
     Here("b5", "b2", "c", "b5", 9, "younger", True, 12, "u", True, True),
     End("b2", "b5", "c", 12),

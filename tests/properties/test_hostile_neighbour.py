@@ -96,6 +96,7 @@ from latecomer.messages.link import (
     Unsubscribe,
     Void,
 )
+from latecomer.messages.reposition import NO_STAMP, Positions, PositionsKnown, Prepared, Proposal, Stamp, Withdrawn
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Key, Query, Slice
@@ -103,6 +104,7 @@ from latecomer.model.ids import NUMBER_MAX, EventId
 from latecomer.wire.link import HEADER, decode_body, encode
 from tests import strategies
 from tests.strategies_homes import places
+from tests.strategies_reposition import places_of
 from tests.unit.hand import Hand
 
 PEERS: Final = ("b", "c")
@@ -129,6 +131,8 @@ some_groups: Final = st.tuples(st.sampled_from("gh"), st.sampled_from(("#", "t")
 some_states: Final = st.builds(
     LinkState, brokers, small, small, st.lists(st.builds(Neighbour, brokers, small, small), max_size=3).map(tuple)
 )
+some_stamps: Final = st.builds(Stamp, st.integers(1, 3) | st.just(NUMBER_MAX), brokers, small)
+some_places: Final = st.dictionaries(brokers, small, max_size=4).map(places_of)
 classes: Final = st.sampled_from(("#", "t", "t/+", "t/#"))
 paths: Final = st.lists(brokers, min_size=1, max_size=4, unique=True).map(tuple)
 asked: Final = st.builds(RequestId, brokers | st.just("a"), st.just(1), small)
@@ -189,6 +193,11 @@ nearly_right: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
     st.builds(Sharing, brokers, small, small, st.lists(some_groups, max_size=3).map(tuple)),
     st.builds(SharingChange, brokers, small, small, st.lists(some_groups, max_size=3).map(tuple)),
     st.builds(Run, brokers, st.just("p"), st.binary(max_size=20)),
+    st.builds(Positions, some_stamps, some_places),
+    st.builds(PositionsKnown, some_stamps),
+    st.builds(Proposal, some_stamps, some_stamps | st.just(NO_STAMP), some_places),
+    st.builds(Prepared, brokers, brokers | st.just("a"), some_stamps, st.sampled_from(("", "no"))),
+    st.builds(Withdrawn, some_stamps),
     st.just(Void()),
 )
 traffic: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
@@ -287,6 +296,7 @@ class Victim(Hand):
             assert max(len(told.subscriptions), len(told.advertisements)) <= limits.filters_max
         assert len(core.membership.link_states.states) <= limits.brokers_max
         assert len(core.shares.told) <= limits.brokers_max
+        assert len(core.reposition.word.places) <= limits.brokers_max
         assert all(event.published_us < 2**62 for event in core.retained.events.values())
         assert set(core.clients.mailboxes) <= set(self.connections)
         self.check_history()

@@ -69,6 +69,7 @@ from latecomer.messages.link import (
     Subscribe,
 )
 from latecomer.messages.mqtt import Connect, Pingreq, Puback, Publish
+from latecomer.messages.reposition import NO_STAMP, Positions, PositionsKnown, Prepared, Proposal, Stamp, Withdrawn
 from latecomer.model.content import MAX_CONSTRAINTS, Constraint, Op
 from latecomer.model.content.terms import Conjunction
 from latecomer.model.errors import ProtocolError
@@ -265,6 +266,23 @@ STORES_REFUSED: dict[str, tuple[LinkMessage, str]] = {
 }
 
 
+POSITIONS_REFUSED: dict[str, tuple[LinkMessage, str]] = {
+    "no epoch": (Positions(NO_STAMP, ()), "an epoch from 1 on"),
+    "nobody": (Proposal(Stamp(1, "", 1), NO_STAMP, ()), "the name of the broker"),
+    "a broker twice": (Positions(Stamp(1, "1", 1), (("1", 5), ("1", 6))), "name a broker twice"),
+    "a position twice": (Positions(Stamp(1, "1", 1), (("1", 5), ("2", 5))), "two brokers at one place"),
+    "beyond the ring": (Positions(Stamp(1, "1", 1), (("1", 2**32),)), "from 0 to 4294967295, not 4294967296"),
+    "before the ring": (Positions(Stamp(1, "1", 1), (("1", -1),)), "Expected `int` >= 0"),
+    "a nameless broker": (Proposal(Stamp(1, "1", 1), NO_STAMP, (("", 1),)), "Expected `str` of length >= 1"),
+    "a long story": (Prepared("2", "1", NO_STAMP, "x" * 301), "Expected `str` of length <= 300"),
+}
+
+
+@pytest.mark.parametrize(("message", "sentence"), POSITIONS_REFUSED.values(), ids=POSITIONS_REFUSED)
+def test_what_nobody_may_say_about_positions(message: LinkMessage, sentence: str) -> None:
+    refused(message, sentence)
+
+
 @pytest.mark.parametrize(("message", "sentence"), STORES_REFUSED.values(), ids=STORES_REFUSED)
 def test_what_stores_may_not_say(message: LinkMessage, sentence: str) -> None:
     refused(message, sentence)
@@ -449,6 +467,7 @@ def test_a_legal_filter_keeps_its_meaning() -> None:
 
 A_PRICE = parse_filter("a ? price > 3")
 ATTEMPT = Attempt("2", 1, 7)
+STAMP = Stamp(2, "1", 7)
 WORDS: dict[str, LinkMessage] = {
     "store-advertise a (1 hop), b (2 hops)": StoreAdvertise((("a", 1), ("b", 2))),
     "store-withdraw a, b": StoreWithdraw(("a", "b")),
@@ -480,6 +499,12 @@ WORDS: dict[str, LinkMessage] = {
     "errand of 2 to 5": Errand("2", "5", 1, b"{}"),
     "errand-answer of 5 for 2": ErrandAnswer("5", "2", 1, b"{}"),
     "errand-answer of 5 for 2: no": ErrandAnswer("5", "2", 1, b"", "no"),
+    "positions 2 by 1.7 of 2 brokers": Positions(STAMP, (("1", 5), ("2", 9))),
+    "positions-known none": PositionsKnown(NO_STAMP),
+    "proposal 2 by 1.7 of 1 broker, after none": Proposal(STAMP, NO_STAMP, (("1", 5),)),
+    "prepared from 2 to 1: 2 by 1.7": Prepared("2", "1", STAMP),
+    "prepared from 2 to 1: 2 by 1.7, no: alone": Prepared("2", "1", STAMP, "alone"),
+    "withdrawn 2 by 1.7": Withdrawn(STAMP),
     "seek by 2: c, d (ends)": Seek("v", "2", (Seeker("c", "", 1), Seeker("d", "", 1, ends=True))),
     "here from 5 to 2: c is at 4": Here("5", "2", "c", "4"),
     "here from 5 to 2: c is at 5, refused (younger)": Here("5", "2", "c", "5", refusal="younger"),

@@ -37,6 +37,9 @@ from latecomer.core.mobility.wiring import make_mobility
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.outbox import CLOCK_US
+from latecomer.core.passage import Passage
+from latecomer.core.reposition.reposition import Reposition
+from latecomer.core.reposition.word import PositionsWord
 from latecomer.core.retained import RetainedMessages
 from latecomer.core.routes import Routes
 from latecomer.core.session.limits import Access, Anything, SessionLimits
@@ -126,6 +129,7 @@ class Broker:
         self.sessions = self._make_sessions(limits, access, durability, measure)
         self.mobility = self.sessions.mobility = self._make_mobility()
         self.addresses = self._make_addresses()
+        self.reposition = self._make_reposition()
         self._on_input = input_handlers(self)
         self._on_frame = frame_handlers(self)
         self._disk = disk
@@ -220,6 +224,12 @@ class Broker:
         self.mobility.wishes.reference = addresses.reference
         return addresses
 
+    def _make_reposition(self) -> Reposition:
+        parts = (self.orders, self.neighbours)
+        word = PositionsWord(self.id, *parts, self.settings.brokers_max, self._positions_changed)
+        passage = Passage(self.id, self.neighbours, self.interest)
+        return Reposition(self.id, *parts, self.interest, self.membership, passage, self.settings.reposition_us, word)
+
     # -- the contract ----------------------------------------------------------------------------------------------
 
     def step(self, now: Instant, input: Input) -> list[Effect]:
@@ -256,6 +266,7 @@ class Broker:
         disk, self._disk = self._disk, {}
         self.orders.note(Kind.STARTED, count=self.events.epoch)
         self.orders.writes.append(Put("meta", "", "epoch", self.events.epoch))
+        self.reposition.word.recover(disk)
         self.membership.start()
         self.clients.recover(disk)
         self.events.recover(disk)
@@ -280,14 +291,16 @@ class Broker:
         self.sessions.woken()
         self.mobility.woken()
         self.history.woken()
-        dues = (
+        self.reposition.woken()
+        dues: tuple[Instant | None, ...] = (
             self.neighbours.tick_due,
             self.events.reports.due,
             self.shares_due,
             self.sessions.due(),
             self.mobility.due(),
         )
-        every = [due for due in (*dues, *self.membership.dues(), *self.history.dues()) if due is not None]
+        dues = (*dues, *self.membership.dues(), *self.history.dues(), *self.reposition.dues())
+        every = [due for due in dues if due is not None]
         if every:
             self.orders.wake(min(every))
 
@@ -334,6 +347,8 @@ class Broker:
         self.shares.greet(peer)
         self.history.directory.greet(peer)
         self.addresses.greet(peer)
+        self.reposition.word.greet(peer)
+        self.reposition.look_at_links()
 
     def _link_down(self, peer: BrokerId) -> None:
         self.interest.link_down(peer)
@@ -349,6 +364,7 @@ class Broker:
         self.fences.adopted()
         self.mobility.seeking.adopted()
         self.interest.adopt(tree)
+        self.reposition.adopted(tree)
 
     def _tree_ready(self) -> None:
         tree = self.interest.tree
@@ -365,6 +381,7 @@ class Broker:
         self.addresses.tree_ready(self.membership.link_states.states)
         self.fences.tree_ready()
         self.sessions.subscribing.subacks.tree_ready()
+        self.reposition.tree_ready()
 
     def _forgot(self, brokers: list[BrokerId]) -> None:
         self.events.forget(brokers)
@@ -395,6 +412,9 @@ class Broker:
     def stored(self, topic: str) -> bool:
         """Whether some store in the network keeps a topic: then each of its events needs an identity."""
         return self.advertisements.stored(topic)
+
+    def _positions_changed(self) -> None:
+        self.reposition.positions_changed()
 
     def _tables_changed(self) -> None:
         self.routes.clear()

@@ -22,6 +22,8 @@ from latecomer.core.inputs import (
     Published,
     Relayed,
     ReleaseWanted,
+    RepositionAborted,
+    RepositionWanted,
     RulesChanged,
     RunOpened,
     SessionEnded,
@@ -89,6 +91,8 @@ def input_handlers(broker: Broker) -> dict[type, Callable[[Any], None]]:
         MoveWanted: lambda fact: broker.mobility.wishes.move(fact.client, fact.to),
         ReleaseWanted: lambda fact: broker.mobility.wishes.release(fact.client),
         AddressesKnown: lambda fact: broker.addresses.speak(fact.entries, open=fact.open),
+        RepositionWanted: lambda fact: broker.reposition.want(dict(fact.places)),
+        RepositionAborted: lambda fact: broker.reposition.abandon("the operator does not want it any more"),
         Measured: broker.sessions.subscribing.figures.on_measured,
         **broker.history.inputs(),
     }
@@ -120,5 +124,6 @@ def frame_handlers(broker: Broker) -> dict[type, Callable[[BrokerId, Any], None]
         Addresses: broker.addresses.on_addresses,
         Void: lambda peer, frame: None,
         **broker.history.frames(),
+        **broker.reposition.frames(),
         **frames_of(broker.mobility),
     }

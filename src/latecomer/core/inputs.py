@@ -8,6 +8,7 @@ import msgspec
 
 from latecomer.messages.link import LinkMessage, Publication, Run
 from latecomer.messages.mqtt import Connect, Packet, Reason
+from latecomer.messages.reposition import Place
 from latecomer.model.event import Value
 from latecomer.model.filters import Filter
 from latecomer.model.history import Page, Query, Slice
@@ -258,6 +259,17 @@ class AddressesKnown(msgspec.Struct, frozen=True):
     open: bool = True
 
 
+class RepositionWanted(msgspec.Struct, frozen=True):
+    """The operator wants brokers to stand at these positions. `reposition.problem_of` says beforehand whether that can
+    begin."""
+
+    places: tuple[Place, ...]
+
+
+class RepositionAborted(msgspec.Struct, frozen=True):
+    """The operator no longer wants what this broker has proposed."""
+
+
 class Measured(msgspec.Struct, frozen=True):
     """The driver has measured what `$SYS` tells: pairs of a topic and its value."""
 
@@ -289,6 +301,8 @@ Input = (
     | MoveWanted
     | ReleaseWanted
     | AddressesKnown
+    | RepositionWanted
+    | RepositionAborted
     | Measured
     | StoreAssigned
     | StoreTrimmed

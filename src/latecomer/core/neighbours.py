@@ -34,6 +34,7 @@ from latecomer.messages.link import (
     Settled,
     Void,
 )
+from latecomer.messages.reposition import Prepared
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
 
@@ -58,6 +59,7 @@ OF_THE_TREE = (
     Fenced,
     Errand,
     ErrandAnswer,
+    Prepared,
     *get_args(HandOverFrame),
 )
 """Frames that mean something only in the tree in which they were sent."""

@@ -56,6 +56,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     messages published elsewhere right after the SUBACK may be missed."""
     subscribe_wait_max_us: int = 5 * SECOND_US
     """With `subscribe_wait`: the answer leaves after this time although the network has not confirmed it."""
+    reposition_us: int = 30 * SECOND_US
+    """How long brokers may take to get ready for new positions before the proposal is withdrawn."""
     hand_over: HandOverSettings = HandOverSettings()
     """Sessions that follow their clients."""
 

@@ -11,6 +11,7 @@ from latecomer.core.mobility.particulars import ParticularsRow
 from latecomer.core.session.past import RecallRow
 from latecomer.core.session.state import Parcel, SessionRow, Subscription
 from latecomer.messages.link import Sharing
+from latecomer.messages.reposition import Positions
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.ids import EventId
@@ -50,4 +51,5 @@ TABLES: dict[str, Any] = {
     "late": tuple[str, int],
     "leftover": LeftoverRow,
     "leftovers": Parcel,
+    "positions": Positions,
 }

@@ -15,15 +15,16 @@ import msgspec
 
 from latecomer.messages.hand_over import HandOverFrame
 from latecomer.messages.homes import HomesFrame
+from latecomer.messages.reposition import RepositionFrame
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Key, Query, Slice
 from latecomer.model.ids import NUMBER_MAX, Name, Number
 
-PROTOCOL = 3
+PROTOCOL = 4
 """1: until groups of shared subscriptions were told as differences and handed on between brokers. 2: until sessions
-moved between brokers. Readers of an earlier one would not know those frames, so a broker needs neighbours of its own
-protocol or a newer one."""
+moved between brokers. 3: until brokers changed positions on a ring. Readers of an earlier one would not know those
+frames, so a broker needs neighbours of its own protocol or a newer one."""
 FRAME_MAX = 16 * 1024 * 1024
 """Bytes in one frame; larger ones are refused before anything is buffered."""
 ERRAND_MAX = 4 * 1024 * 1024
@@ -411,6 +412,7 @@ SessionFrame = (
     | ErrandAnswer
     | HandOverFrame
     | HomesFrame
+    | RepositionFrame
     | Void
 )
 LinkMessage = ConnectionFrame | SessionFrame

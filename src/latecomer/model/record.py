@@ -56,6 +56,12 @@ class Kind(StrEnum):
     """A session came from another broker (`peer`), with so many deliveries that its client has not settled."""
     RESTORED = "restored"
     """A new session began with so many subscriptions of one that cannot be had from its broker (`peer`)."""
+    PROPOSED = "proposed"
+    """This broker wants so many brokers to stand elsewhere on the ring."""
+    WITHDRAWN = "withdrawn"
+    """Nothing comes of what this broker proposed."""
+    POSITIONED = "positioned"
+    """Positions of so many brokers, made by one of them (`peer`), are in force at this one."""
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):

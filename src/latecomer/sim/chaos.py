@@ -165,8 +165,7 @@ class _Chaos(Faults):
         self.transcript = transcript
         # Strings and tuples would be hashed by process; an integer seed is the same everywhere.
         self.random = random = Random(seed)
-        topology = draw_topology(random)
-        settings = draw_settings(random, topology)
+        topology, settings = self._draw(random)
         jitter_us, jitter_shape = random.choice(JITTERS)
         self.world = World(
             topology,
@@ -197,6 +196,10 @@ class _Chaos(Faults):
             "slow": self._slow,
             "expire": self._expire,
         }
+
+    def _draw(self, random: Random) -> tuple[Topology, BrokerSettings]:
+        topology = draw_topology(random)
+        return topology, draw_settings(random, topology)
 
     # -- the life ----------------------------------------------------------------------------------------------------
 
@@ -252,11 +255,11 @@ class _Chaos(Faults):
             if not client.online:
                 self.clients.come_back(client.id)
         healed = world.now
-        while not (self.agreement.quiet() and self.promises.outstanding() == 0):
+        while not (self._quiet() and self.promises.outstanding() == 0):
             if world.now - healed >= LIVENESS_US:
                 break
             world.run(world.now + 100_000)
-        if not self.agreement.quiet():
+        if not self._quiet():
             self.promises.violate("liveness", f"not quiet {LIVENESS_US // SECOND_US} s after the last fault")
         else:
             self.life.quiet_after_us = max(self.life.quiet_after_us, world.now - healed)
@@ -264,6 +267,9 @@ class _Chaos(Faults):
         self.promises.check_all_delivered()
         check_bounds(world, self.promises)
         self.promises.settle(self.clients)
+
+    def _quiet(self) -> bool:
+        return self.agreement.quiet()
 
     # -- what clients do ---------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from latecomer.sim.chaos import Life, live
 from latecomer.sim.checkers import Violation
 from latecomer.sim.history_chaos import live_history, live_travel
 from latecomer.sim.mqtt_chaos import live_mqtt
+from latecomer.sim.reposition_chaos import live_reposition
 from latecomer.sim.transcript import Transcript
 from latecomer.sim.wander_chaos import live_wander
 from latecomer.sim.wander_coverage import Step
@@ -24,13 +25,14 @@ from latecomer.sim.wander_coverage import Step
 class Clients(StrEnum):
     """Whose lives a seed is: of clients that speak the core's plain interface, of MQTT clients, of late subscribers
     among stores, of MQTT clients that wander from broker to broker, of late subscribers that move while their history
-    is replayed, or one of each of the first three."""
+    is replayed, of plain clients while brokers change their positions, or one of each of the first three."""
 
     PLAIN = "plain"
     MQTT = "mqtt"
     HISTORY = "history"
     WANDER = "wander"
     TRAVEL = "travel"
+    REPOSITION = "reposition"
     ALL = "all"
 
 
@@ -40,6 +42,7 @@ LIVES: dict[str, Callable[[int, Transcript | None], Life]] = {
     Clients.HISTORY: live_history,
     Clients.WANDER: live_wander,
     Clients.TRAVEL: live_travel,
+    Clients.REPOSITION: live_reposition,
 }
 TOGETHER = (Clients.PLAIN, Clients.MQTT, Clients.HISTORY)
 """The lives of a seed that `all` means."""

@@ -54,6 +54,7 @@ from latecomer.messages.link import (
     Unsubscribe,
     Void,
 )
+from latecomer.messages.reposition import Positions, PositionsKnown, Prepared, Proposal, Withdrawn
 from latecomer.model.filters import Filter
 from latecomer.model.history import Query
 from latecomer.model.ids import BrokerId, Instant
@@ -212,6 +213,11 @@ def _keeping(m: Keeping) -> str:
     return f"keeping of {m.broker}{' (filling)' if m.filling else ''}: {', '.join(m.topics)}"
 
 
+def _prepared(m: Prepared) -> str:
+    problem = f", no: {m.problem}" if m.problem else ""
+    return f"prepared from {m.from_broker} to {m.to}: {m.stamp}{problem}"
+
+
 def _errand_answer(m: ErrandAnswer) -> str:
     answer = f"errand-answer of {m.from_broker} for {m.to}"
     return f"{answer}: {m.problem}" if m.problem else answer
@@ -261,6 +267,11 @@ _MESSAGES: dict[type, Callable[[Any], str]] = {
     ErrandAnswer: _errand_answer,
     **HAND_OVER,
     **HOMES,
+    Positions: lambda m: f"positions {m.stamp} of {_count(len(m.places), 'broker')}",
+    PositionsKnown: lambda m: f"positions-known {m.stamp}",
+    Proposal: lambda m: f"proposal {m.stamp} of {_count(len(m.places), 'broker')}, after {m.base}",
+    Prepared: _prepared,
+    Withdrawn: lambda m: f"withdrawn {m.stamp}",
     Void: lambda m: "void",
     Done: lambda m: f"done {m.origin}.{m.epoch}: {' '.join(map(str, m.seqs))}",
 }
@@ -332,6 +343,9 @@ _RECORDS: dict[Kind, Callable[[Record], str]] = {
     Kind.RECALLED: lambda r: f"recalled {r.filter} for {r.client} from {r.peer or 'nobody'}{_answered(r)}",
     Kind.MOVED: lambda r: f"moved {r.client} here from {r.peer}{_waiting(r)} ({r.detail})",
     Kind.RESTORED: lambda r: f"restored {r.count} subscriptions of {r.client}, which was at {r.peer} ({r.detail})",
+    Kind.PROPOSED: lambda r: f"proposed positions of {_brokers(r)} ({r.detail})",
+    Kind.WITHDRAWN: lambda r: f"withdrew its proposal {r.detail}",
+    Kind.POSITIONED: lambda r: f"took positions of {_brokers(r)} ({r.detail})",
     Kind.REPLAYED: lambda r: f"replayed {r.event} {r.topic} to {r.client}",
 }
 

@@ -47,11 +47,13 @@ from latecomer.messages.link import (
     Unadvertise,
     Unsubscribe,
 )
+from latecomer.messages.reposition import Positions, Proposal
 from latecomer.model.content import MAX_CONSTRAINTS, MAX_TEXT
 from latecomer.model.errors import LatecomerError, ProtocolError
 from latecomer.model.filters import Filter
 from latecomer.model.history import Query
 from latecomer.model.ids import NAME_MAX, BrokerId
+from latecomer.model.ring import BITS
 from latecomer.model.topics import check_filter, check_topic
 from latecomer.wire.packets import decode_packets, encode_packets
 
@@ -295,6 +297,18 @@ def _check_errand(message: Errand | ErrandAnswer) -> None:
         _check_problem(message.problem)
 
 
+def _check_positions(message: Positions | Proposal) -> None:
+    if not message.stamp.epoch or not message.stamp.by:
+        raise ProtocolError("positions carry an epoch from 1 on, and the name of the broker that made them")
+    if len(dict(message.places)) < len(message.places):
+        raise ProtocolError("positions name a broker twice; each broker has one position")
+    taken = dict.fromkeys(position for _, position in message.places)
+    if len(taken) < len(message.places):
+        raise ProtocolError("positions have two brokers at one place; each broker has its own position")
+    if any(position >= 1 << BITS for position in taken):
+        raise ProtocolError(f"a position is from 0 to {(1 << BITS) - 1}, not {max(taken)}")
+
+
 _CHECKS: dict[type, Callable[[Any], None]] = {
     Subscribe: _check_told,
     Unsubscribe: _check_told,
@@ -314,5 +328,7 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     Compared: _check_compared,
     Errand: _check_errand,
     ErrandAnswer: _check_errand,
+    Positions: _check_positions,
+    Proposal: _check_positions,
 }
 """What the types of the fields do not say."""

@@ -31,7 +31,11 @@ def positions_are_told_before_they_are_written(patch: Patch) -> None:
         taken = take(self, positions, told_by)
         if taken:
             written = self.orders.writes.pop(
-                next(at for at, write in enumerate(self.orders.writes) if write.table == "positions")
+                next(
+                    at
+                    for at, write in enumerate(self.orders.writes)
+                    if isinstance(write, Put) and write.table == "positions"
+                )
             )
             assert isinstance(written, Put)
             if before.stamp.epoch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def said(effects: Sequence[Effect], peer: str) -> list[object]:
     return [frame for frame in frames(effects, peer) if isinstance(frame, kinds)]
 
 
-def three(**settings: int) -> Hand:
+def three(**settings: Any) -> Hand:
     """A broker with two neighbours in one tree."""
     hand = Hand("b", "c", **settings)
     hand.join("b", "c")

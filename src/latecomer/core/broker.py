@@ -93,13 +93,7 @@ class Broker:
         self.retained = self._make_retained(limits)
         self.shares = self._make_shares()
         self.shares_due: Instant | None = None
-        self.fences = Fences(
-            self.interest,
-            self.neighbours.send,
-            self.neighbours.reject,
-            settings.brokers_max,
-            self._fence_passed,
-        )
+        self.fences = self._make_fences()
         self.losses = Losses(
             id,
             self.orders,
@@ -169,6 +163,10 @@ class Broker:
             self.advertisements.complete,
             self.advertisements.completed,
         )
+
+    def _make_fences(self) -> Fences:
+        neighbours = self.neighbours
+        return Fences(self.interest, neighbours.send, neighbours.reject, self.settings.brokers_max, self._fence_passed)
 
     def _make_history(self, settling: Settling, access: Access) -> History:
         return History(

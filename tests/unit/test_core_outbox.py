@@ -8,6 +8,7 @@ from latecomer.model.event import Event
 from latecomer.model.filters import Filter, parse_filter
 from latecomer.model.history import Query
 from latecomer.model.ids import EventId
+from latecomer.model.slots import origin_of, stream_of
 from tests.unit.hand import event
 
 
@@ -125,13 +126,30 @@ def test_forgetting_brokers_lets_go_of_what_only_they_needed() -> None:
 
 def test_seen_is_one_pair_of_numbers_per_origin() -> None:
     seen = Seen()
-    assert seen.add(EventId("b", 1, 3))
-    assert not seen.add(EventId("b", 1, 3))
-    assert not seen.add(EventId("b", 1, 2)), "older: handed out, or not asked for"
-    assert seen.add(EventId("c", 1, 1)), "each origin by itself"
-    assert seen.add(EventId("b", 2, 1)), "a new epoch is newer whatever its number"
-    assert not seen.add(EventId("b", 1, 9)), "the disk of that epoch is lost"
+
+    def take(origin: str, epoch: int, seq: int) -> str | None:
+        return seen.take(Event(EventId(origin, epoch, seq), f"t/{seq}"))
+
+    assert take("b", 1, 3) == "b"
+    assert take("b", 1, 3) is None
+    assert take("b", 1, 2) is None, "older: handed out, or not asked for"
+    assert take("c", 1, 1) == "c", "each origin by itself"
+    assert take("b", 2, 1) == "b", "a new epoch is newer whatever its number"
+    assert take("b", 1, 9) is None, "the disk of that epoch is lost"
     assert seen.newest == {"b": (2, 1), "c": (1, 1)}
+
+
+def test_with_slots_seen_is_one_pair_of_numbers_per_origin_and_slot() -> None:
+    """Two keys of one origin may come by different ways: the later number of one says nothing of the other."""
+    seen = Seen(lambda topic: int(topic))
+    first, second = Event(EventId("b", 1, 1), "7"), Event(EventId("b", 1, 2), "9")
+    assert seen.take(second) == stream_of("b", 9)
+    assert not seen.has(first)
+    assert seen.take(first) == stream_of("b", 7)
+    assert seen.take(first) is None
+    assert seen.has(first)
+    assert seen.newest == {stream_of("b", 9): (1, 2), stream_of("b", 7): (1, 1)}
+    assert {origin_of(stream) for stream in seen.newest} == {"b"}
 
 
 def test_the_last_events_of_brokers_that_are_away_are_known_for_a_while() -> None:

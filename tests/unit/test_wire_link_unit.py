@@ -47,7 +47,7 @@ from latecomer.messages.homes import Addresses
 from latecomer.messages.link import (
     ERRAND_MAX,
     FRAME_MAX,
-    ORIGINS_MAX,
+    STREAMS_MAX,
     Adopted,
     Alive,
     Compare,
@@ -256,8 +256,8 @@ STORES_REFUSED: dict[str, tuple[LinkMessage, str]] = {
         f"at most {SLICES_MAX} slices at once, not {SLICES_MAX + 1}",
     ),
     "many origins": (
-        Compared("2", "5", 1, (), "", (("3", 1, 1),) * (ORIGINS_MAX + 1)),
-        f"at most {ORIGINS_MAX} origins that are away, not {ORIGINS_MAX + 1}",
+        Compared("2", "5", 1, (), "", (("3", 1, 1),) * (STREAMS_MAX + 1)),
+        f"at most {STREAMS_MAX} absent origins' streams, not {STREAMS_MAX + 1}",
     ),
     "no distance": (StoreAdvertise((("a", 0),)), "Expected `int` >= 1"),
     "no width": (Compare("2", "5", 1, "a", 0, 9, 0), "Expected `int` >= 1"),
@@ -320,7 +320,7 @@ def test_a_path_leads_somewhere_and_never_in_circles(make: Any) -> None:
         Keeping("2", 1, 1, ("a", "b"), 5, True, ((5, False), (9, True))),
         Errand("2", "5", 1, bytes(ERRAND_MAX)),
         ErrandAnswer("5", "2", 1, bytes(ERRAND_MAX), "x" * PROBLEM_MAX),
-        Compared("2", "5", 1, (Slice(0, 1, 1),) * SLICES_MAX, "x" * PROBLEM_MAX, (("3", 1, 1),) * ORIGINS_MAX),
+        Compared("2", "5", 1, (Slice(0, 1, 1),) * SLICES_MAX, "x" * PROBLEM_MAX, (("3", 1, 1),) * STREAMS_MAX),
     ],
     ids=lambda message: type(message).__name__,
 )

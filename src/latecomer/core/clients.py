@@ -11,8 +11,9 @@ from latecomer.core.mailbox import Mailbox
 from latecomer.core.orders import Orders
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter, filter_matches
-from latecomer.model.ids import BrokerId, ClientId
+from latecomer.model.ids import ClientId
 from latecomer.model.record import Kind
+from latecomer.model.slots import Stream
 
 Disk = Mapping[str, Mapping[str, Mapping[int | str, object]]]
 """What a broker finds when it starts: table, group, key, value."""
@@ -32,8 +33,8 @@ class Clients:
     """Filters of shared subscriptions with members here, and in how many groups."""
     receivers: dict[ClientId, Callable[[Event, int], None]] = field(default_factory=dict)
     """How MQTT sessions take what is theirs; a client that is not here has a mailbox."""
-    lacking: dict[BrokerId, dict[ClientId, Callable[[Event, int], None]]] = field(default_factory=dict)
-    """By origin, how sessions take what this broker has had and they have not (`session/cuts`)."""
+    lacking: dict[Stream, dict[ClientId, Callable[[Event, int], None]]] = field(default_factory=dict)
+    """By stream, how sessions take what this broker has had and they have not (`session/cuts`)."""
     deliver_shared: Callable[[Event, int], None] = lambda event, hops: None
     """Hands an event to the groups of shared subscriptions it was meant for."""
 
@@ -134,9 +135,9 @@ class Clients:
             if mailbox.connection:
                 orders.effects.append(Deliver(client, mailbox.connection, number, event))
 
-    def deliver_again(self, clients: Iterable[ClientId], event: Event, hops: int) -> None:
+    def deliver_again(self, stream: Stream, clients: Iterable[ClientId], event: Event, hops: int) -> None:
         """An event that this broker has had, for those of its clients that lack it."""
-        lacking = self.lacking[event.id.origin]
+        lacking = self.lacking.get(stream, {})
         for client in [client for client in clients if client in lacking]:
             lacking[client](event, hops)
 

@@ -9,25 +9,25 @@ from dataclasses import dataclass, field
 from latecomer.core.inquiry import Inquiry
 from latecomer.model.history import Slice
 from latecomer.model.ids import BrokerId, Instant
+from latecomer.model.slots import NEVER, Stamp, Stream, origin_of
 
 SLICE_US = 10_000_000
 """Width of the slices that are fetched."""
 CLOCKS_US = 60_000_000
 """How far the clock of a broker that is away may have been ahead of ours."""
-NEVER = (0, 0)
 
 
 def behind_until(
     absent: Mapping[BrokerId, Instant],
-    ours: Mapping[BrokerId, tuple[int, int]],
-    theirs: Iterable[tuple[BrokerId, int, int]],
+    ours: Mapping[Stream, Stamp],
+    theirs: Iterable[tuple[Stream, int, int]],
 ) -> Instant:
     """Until when events were published that another store may still be owed, though we have had later ones of the same
-    origin: it went away before the store had them. 0: there are none. All that counts is the newest event had of each
-    origin that is away."""
-    told = {origin: (epoch, seq) for origin, epoch, seq in theirs}
-    later = (since for origin, since in absent.items() if ours.get(origin, NEVER) > told.get(origin, NEVER))
-    return max((since_us + CLOCKS_US for since_us in later), default=0)
+    stream: its origin went away before the store had them. 0: there are none. All that counts is the newest event had
+    of each stream whose origin is away."""
+    told = {stream: (epoch, seq) for stream, epoch, seq in theirs}
+    later = [origin_of(stream) for stream, stamp in ours.items() if stamp > told.get(stream, NEVER)]
+    return max((absent[origin] + CLOCKS_US for origin in later if origin in absent), default=0)
 
 
 @dataclass(slots=True)

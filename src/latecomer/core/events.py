@@ -410,12 +410,12 @@ class Events:
             self.recent.add(event)
         id = event.id
         if (clients or event.shares) and (not only or self.broker in only):
-            if self.seen.take(event):
-                self.orders.write_lazily(Put("seen", "", id.origin, (id.epoch, id.seq)))
+            if (stream := self.seen.take(event)) is not None:
+                self.orders.write_lazily(Put("seen", "", stream, (id.epoch, id.seq)))
                 self.orders.awaited |= event.qos == 2
                 self._deliver(clients, event)
-            elif id.origin in self.clients.lacking:
-                self.clients.deliver_again(clients, event, self._hops_from(id.origin))
+            elif self.clients.lacking:
+                self.clients.deliver_again(self.seen.stream(event), clients, event, self._hops_from(id.origin))
         if not peers:
             self.reports.add(peer, id.origin, id.epoch, id.seq)
             return

@@ -10,6 +10,7 @@ from latecomer.messages.link import RequestId
 from latecomer.model.event import Event
 from latecomer.model.history import Key, Outcome, Query
 from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
+from latecomer.model.slots import Stamp, Stream
 from latecomer.model.topics import topic_matches
 
 WINDOW = 4
@@ -62,7 +63,7 @@ class Inquiry:
     needs: Callable[[Event], bool] | None = None
     """Whether an event that this broker had when this was asked comes to who asks in no other way; None: nobody cares.
     """
-    had: dict[BrokerId, tuple[int, int]] = field(default_factory=dict)
+    had: dict[Stream, Stamp] = field(default_factory=dict)
     """The newest events that this broker had had from others when this was asked (`Seen.newest`)."""
     owed: dict[EventId, Key] = field(default_factory=dict)
     """Events of origins that are away, which this broker has had and the stores that are asked must have, too; less

@@ -35,11 +35,12 @@ from latecomer.core.seen import Seen
 from latecomer.core.settings import BrokerSettings
 from latecomer.core.settling import Settling
 from latecomer.core.store import REPLICA, Store
-from latecomer.messages.link import ORIGINS_MAX, Compare, Compared, Keeping
+from latecomer.messages.link import STREAMS_MAX, Compare, Compared, Keeping
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Outcome, Query
 from latecomer.model.ids import BrokerId, Instant
+from latecomer.model.slots import Stream, origin_of
 from latecomer.model.topics import topic_covers, topic_overlaps
 
 SECOND_US = 1_000_000
@@ -422,8 +423,7 @@ class Replicas:
         """Whether an event must wait until its origin, which is away, is back or forgotten. The other store has had
         everything for a shorter time than we have: the origin may owe us earlier events that never were owed to that
         store, and taken now, this one would be delivered ahead of them."""
-        origin, stamp = event.id.origin, (event.id.epoch, event.id.seq)
-        if origin not in self.membership.link_states.absent_since or stamp <= self.seen().newest.get(origin, (0, 0)):
+        if event.id.origin not in self.membership.link_states.absent_since or self.seen().has(event):
             return False
         theirs = self.directory.complete_since(task.store, task.topics)
         return theirs is None or self._has_since(task.mine) < theirs
@@ -452,11 +452,11 @@ class Replicas:
         self.surveys[self.numbers] = tell
         self.orders.effects.append(Survey(self.numbers, frame.topics, frame.since_us, frame.until_us, frame.width_us))
 
-    def _had_of_absent(self) -> tuple[tuple[BrokerId, int, int], ...]:
-        """The newest event that this broker has had from each origin that is away."""
-        newest = self.seen().newest
-        absent = (origin for origin in self.membership.link_states.absent_since if origin in newest)
-        return tuple((origin, *newest[origin]) for origin in islice(absent, ORIGINS_MAX))
+    def _had_of_absent(self) -> tuple[tuple[Stream, int, int], ...]:
+        """The newest event that this broker has had of each stream whose origin is away."""
+        absent = self.membership.link_states.absent_since
+        found = ((stream, *stamp) for stream, stamp in self.seen().newest.items() if origin_of(stream) in absent)
+        return tuple(islice(found, STREAMS_MAX))
 
     def on_surveyed(self, fact: Surveyed) -> None:
         tell = self.surveys.pop(fact.token, None)

@@ -38,6 +38,7 @@ from latecomer.model.event import Event
 from latecomer.model.history import NOT_SO_FAR, Key, Outcome, Query, key_of
 from latecomer.model.ids import NUMBER_MAX, BrokerId, ClientId, EventId, Instant
 from latecomer.model.record import Kind
+from latecomer.model.slots import NEVER
 
 PATIENCE_US = 30_000_000
 """How long a store may be silent before another is asked."""
@@ -209,7 +210,7 @@ class Retrieval:
         found = {}
         for event in self.seen().recent_of(inquiry.absent, inquiry.query):
             id, key = event.id, key_of(event)
-            had = (id.epoch, id.seq) <= inquiry.had.get(id.origin, (0, 0)) and needs(event)
+            had = (id.epoch, id.seq) <= inquiry.had.get(self.seen().stream(event), NEVER) and needs(event)
             ahead = (place is None or key > place) and not 0 < event.expires_us <= self.orders.now
             if had and ahead and self.may_receive(inquiry.user, inquiry.client, event.topic):
                 found[id] = key

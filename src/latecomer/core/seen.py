@@ -4,6 +4,10 @@ An origin sends its events in order, and sends again in order from the oldest th
 this broker is owed comes for the first time in order, and the newest number per origin says it all: what is not newer
 has been handed out, or was not asked for when its turn was. One pair of numbers per origin, whatever happens.
 
+With slots (`model/slots`) events of one origin come by different ways, and are in order within a slot only: there is a
+pair of numbers per origin and slot. Not per origin and way: slots move from one way to another, and what was had by the
+one would then be unknown, or what is owed by the other taken for had.
+
 The last events of each origin are kept for a while. If their origin goes away before a store has them, the store's
 answers lack them; and when the origin sends them again, this broker does not hand them out, because it has had them.
 Whoever asks the store through this broker has to be told (`retrieval`).
@@ -12,7 +16,7 @@ Whoever asks the store through this broker has to be told (`retrieval`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -21,7 +25,8 @@ from latecomer.core.attributes import attributes_of
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Query
-from latecomer.model.ids import BrokerId, EventId
+from latecomer.model.ids import BrokerId
+from latecomer.model.slots import NEVER, Stamp, Stream, stream_of
 from latecomer.model.topics import topic_matches
 
 RECENT_MAX = 256
@@ -32,31 +37,37 @@ CONTENT_MAX = 512
 
 @dataclass(slots=True)
 class Seen:
-    """The newest event had from each origin, as (epoch, sequence number)."""
+    """The newest event had of each stream."""
 
-    newest: dict[BrokerId, tuple[int, int]] = field(default_factory=dict)
+    slot: Callable[[str], int] | None = None
+    """The slot of a topic; None: there are no slots."""
+    newest: dict[Stream, Stamp] = field(default_factory=dict)
     recent: dict[BrokerId, deque[Event]] = field(default_factory=dict)
     """The last events had from each origin."""
 
-    def add(self, id: EventId) -> bool:
-        """Whether the event is new."""
-        stamp = (id.epoch, id.seq)
-        if stamp <= self.newest.get(id.origin, (0, 0)):
-            return False
-        self.newest[id.origin] = stamp
-        return True
+    def stream(self, event: Event) -> Stream:
+        """The stream that an event belongs to."""
+        return event.id.origin if self.slot is None else stream_of(event.id.origin, self.slot(event.topic))
 
-    def take(self, event: Event) -> bool:
-        """Whether the event is new; if so, keep it for a while."""
-        if not self.add(event.id):
-            return False
+    def has(self, event: Event) -> bool:
+        """Whether this broker has had the event, or something newer of its stream."""
+        return (event.id.epoch, event.id.seq) <= self.newest.get(self.stream(event), NEVER)
+
+    def take(self, event: Event) -> Stream | None:
+        """The stream of an event that is new, which is kept for a while; None if it is not new."""
+        id = event.id
+        stream = id.origin if self.slot is None else stream_of(id.origin, self.slot(event.topic))
+        stamp = (id.epoch, id.seq)
+        if stamp <= self.newest.get(stream, NEVER):
+            return None
+        self.newest[stream] = stamp
         if not event.groups_only:  # which no store gets
             recent = self.recent.get(event.id.origin)
             if recent is None:
                 recent = self.recent[event.id.origin] = deque(maxlen=RECENT_MAX)
             large = len(event.payload) > CONTENT_MAX
             recent.append(replace(event, payload=b"", extras=None) if large else event)
-        return True
+        return stream
 
     def recent_of(self, absent: Container[BrokerId], query: Query) -> Iterator[Event]:
         """The last events of brokers that are away, as far as a query asks for them. If it asks for content that was

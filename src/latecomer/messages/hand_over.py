@@ -12,6 +12,7 @@ import msgspec
 
 from latecomer.messages.mqtt import Packet
 from latecomer.model.ids import Name, Number
+from latecomer.model.slots import StreamName
 
 CLIENT_ID_MAX = 65_535
 """Characters of a client id [MQTT-1.5.4]; a broker may allow fewer."""
@@ -181,8 +182,8 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
 class Grant(msgspec.Struct, frozen=True, array_like=True):
     """With the last rows: from here on the asking broker may take the session."""
 
-    cut: tuple[tuple[Name, Number, Number], ...]
-    """Per origin the newest event, as epoch and number, that the rows account for."""
+    cut: tuple[tuple[StreamName, Number, Number], ...]
+    """Per stream the newest event, as epoch and number, that the rows account for."""
     upto: Number
     """The newest delivery among the rows, and the newest number given."""
     forgot: bool = False

@@ -20,6 +20,7 @@ from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Key, Query, Slice
 from latecomer.model.ids import NUMBER_MAX, Name, Number
+from latecomer.model.slots import StreamName
 
 PROTOCOL = 4
 """1: until groups of shared subscriptions were told as differences and handed on between brokers. 2: until sessions
@@ -34,8 +35,8 @@ Version = str
 TopicFilter = Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
 GROUPS_MAX = 65_536
 """Groups of shared subscriptions that have members at one broker."""
-ORIGINS_MAX = 1024
-"""Brokers that are away of which a store says at once what it has had from them."""
+STREAMS_MAX = 1024
+"""Streams of brokers that are away of which a store says at once what it has had."""
 GROUP_NAME_MAX = 1024
 """Bytes of the name of such a group."""
 Digest = Annotated[int, msgspec.Meta(ge=0)]
@@ -349,8 +350,8 @@ class Compared(msgspec.Struct, frozen=True, tag="compared", array_like=True):
     number: Number
     slices: tuple[Slice, ...]
     problem: str = ""
-    had: tuple[tuple[Name, Number, Number], ...] = ()
-    """The newest event that the store's broker has had from each origin that is away: origin, epoch, number."""
+    had: tuple[tuple[StreamName, Number, Number], ...] = ()
+    """The newest event that the store's broker has had of each stream whose origin is away: stream, epoch, number."""
 
 
 class Errand(msgspec.Struct, frozen=True, tag="errand", array_like=True):

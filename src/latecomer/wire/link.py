@@ -26,7 +26,7 @@ from latecomer.messages.link import (
     FRAME_MAX,
     GROUP_NAME_MAX,
     GROUPS_MAX,
-    ORIGINS_MAX,
+    STREAMS_MAX,
     Advertise,
     Compare,
     Compared,
@@ -285,8 +285,8 @@ def _check_compare(message: Compare) -> None:
 def _check_compared(message: Compared) -> None:
     if len(message.slices) > SLICES_MAX:
         raise ProtocolError(f"stores compare at most {SLICES_MAX} slices at once, not {len(message.slices)}")
-    if len(message.had) > ORIGINS_MAX:
-        raise ProtocolError(f"a store tells of at most {ORIGINS_MAX} origins that are away, not {len(message.had)}")
+    if len(message.had) > STREAMS_MAX:
+        raise ProtocolError(f"a store tells of at most {STREAMS_MAX} absent origins' streams, not {len(message.had)}")
     _check_problem(message.problem)
 
 

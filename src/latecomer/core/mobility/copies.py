@@ -19,19 +19,20 @@ from latecomer.core.session.state import Session, Subscription
 from latecomer.core.settling import Settling
 from latecomer.messages.hand_over import CREDIT_MAX, Ask, Attempt, ShadowLost, ShadowOffer, ShadowRows, ShadowWanted
 from latecomer.model.ids import BrokerId, ClientId, Instant
+from latecomer.model.slots import NEVER, Stream
 
-Cut = tuple[tuple[BrokerId, int, int], ...]
+Cut = tuple[tuple[Stream, int, int], ...]
 
 
 def cut_of(broker: BrokerId, events: Events, session: Session) -> Cut:
-    """Per origin, the newest event that the session's rows account for. What this broker's own clients published is not
-    in `seen`; what a session that moved here itself had before is in its own cut. That counts alone for origins of
-    which this broker had events that the session came without."""
+    """Per stream, the newest event that the session's rows account for. What this broker's own clients published is not
+    in `seen`, and is named for all streams at once; what a session that moved here itself had before is in its own cut.
+    That counts alone for streams of which this broker had events that the session came without."""
     newest = dict(events.seen.newest)
-    for origin, stamp in session.cut.items():
-        newest[origin] = stamp if origin in session.without else max(stamp, newest.get(origin, (0, 0)))
+    for stream, stamp in session.cut.items():
+        newest[stream] = stamp if stream in session.without else max(stamp, newest.get(stream, NEVER))
     newest[broker] = (events.epoch, events.outbox.next_seq - 1)
-    return tuple((origin, *stamp) for origin, stamp in newest.items())
+    return tuple((stream, *stamp) for stream, stamp in newest.items())
 
 
 @dataclass(slots=True, eq=False)

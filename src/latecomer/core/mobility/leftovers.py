@@ -35,7 +35,8 @@ from latecomer.core.session.sessions import Sessions
 from latecomer.core.session.state import HISTORY_END, Parcel, Session
 from latecomer.core.settling import Settling
 from latecomer.messages.hand_over import Attempt, Leftovers, LeftoversWanted, Row
-from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
+from latecomer.model.event import Event
+from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Kind
 
 SECOND_US = 1_000_000
@@ -249,11 +250,12 @@ class LeftoverKeeper:
         self._progress(session, owner, (mark, upto))
         return session.client not in self.awaited
 
-    def _may_come(self, id: EventId) -> bool:
+    def _may_come(self, event: Event) -> bool:
         """Whether the origin of an event may still send it to this broker, which would not recognise it."""
-        if id.origin == self.broker or (id.epoch, id.seq) <= self.events.seen.newest.get(id.origin, (0, 0)):
+        origin = event.id.origin
+        if origin == self.broker or self.events.seen.has(event):
             return False
-        return not self.settling.settled or id.origin in self.events.membership.link_states.absent_since
+        return not self.settling.settled or origin in self.events.membership.link_states.absent_since
 
     def _awaits(self, client: ClientId) -> bool:
         """Whether the next row waits for an origin that is away."""
@@ -276,7 +278,7 @@ class LeftoverKeeper:
             self._dropped(session, parcel, "left over, and no longer subscribed to")
         elif qos == 2 and not given.whole:
             self._dropped(session, parcel, "left over, and may have been given before")
-        elif qos == 2 and self._may_come(event.id):
+        elif qos == 2 and self._may_come(event):
             self.awaited[session.client] = event.id.origin
             return False
         else:

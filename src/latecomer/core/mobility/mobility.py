@@ -51,6 +51,7 @@ from latecomer.messages.hand_over import (
 from latecomer.messages.mqtt import Connect, Reason
 from latecomer.model.ids import BrokerId, ClientId, Instant
 from latecomer.model.record import Kind
+from latecomer.model.slots import origin_of, reached
 
 PREVIOUS = "previous-broker"
 """The user property of a CONNECT that names the broker where the client was last."""
@@ -339,12 +340,12 @@ class Mobility:
         events = self.arrivals.events
         tree = events.interest.tree
         assert tree is not None
-        had = {origin: (epoch, seq) for origin, epoch, seq in grant.cut}
-        cut = {origin: stamp for origin, stamp in had.items() if origin != self.broker}
+        had = {stream: (epoch, seq) for stream, epoch, seq in grant.cut}
+        cut = {stream: stamp for stream, stamp in had.items() if origin_of(stream) != self.broker}
         self.sessions.cuts.begin(session, cut, events.seen.newest, tree.parent)
         self.sessions.adopt(session, row, arrival.tables, arrival.shared)
         for event, hops in arrival.held:
-            if (event.id.epoch, event.id.seq) > had.get(event.id.origin, (0, 0)):
+            if (event.id.epoch, event.id.seq) > reached(had, events.seen.stream(event)):
                 self.sessions.restoring.give(session, event, hops)
         self.moves += 1
         count = len(session.queue)

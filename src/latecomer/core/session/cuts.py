@@ -1,8 +1,9 @@
 """What sessions that came from another broker had there: nothing of it twice, and nothing that it lacks swallowed.
 
-A session's *cut* says, per origin, up to which event it had everything at the broker where it was. An origin may send
-again what it had there, because somebody else has not reported it done. The first newer event of that origin ends this,
-since this broker knows from then on what it has had itself.
+A session's *cut* says, per stream (`model/slots`), up to which event it had everything at the broker where it was. An
+origin may send again what it had there, because somebody else has not reported it done. The first newer event of that
+stream ends this, since this broker knows from then on what it has had itself. For what the old broker published itself
+the cut has one entry for all its streams, which is kept where there are several.
 
 If an origin was away when the session came, this broker may have had events of it which the old broker never got: they
 were on their way there when the origin left. It sends them again when it is back. For this broker they are repetitions;
@@ -20,9 +21,7 @@ from latecomer.core.orders import Orders
 from latecomer.core.session.state import Session
 from latecomer.model.event import Event
 from latecomer.model.ids import BrokerId
-
-Stamp = tuple[int, int]
-NEVER: Stamp = (0, 0)
+from latecomer.model.slots import NEVER, Stamp, Stream, origin_of, reached
 
 
 @dataclass(slots=True)
@@ -31,22 +30,24 @@ class Cuts:
 
     orders: Orders
     clients: Clients
+    stream: Callable[[Event], Stream]
+    """The stream of an event."""
     give: Callable[[Session, Event, int], None]
     """A session gets an event."""
 
     def begin(
         self,
         session: Session,
-        cut: Mapping[BrokerId, Stamp],
-        newest: Mapping[BrokerId, Stamp],
+        cut: Mapping[Stream, Stamp],
+        newest: Mapping[Stream, Stamp],
         here: Container[BrokerId],
     ) -> None:
-        """A session has come. `newest`: what this broker has had, per origin; `here`: who is in the tree."""
+        """A session has come. `newest`: what this broker has had, per stream; `here`: who is in the tree."""
         session.cut = dict(cut)
-        for origin, stamp in newest.items():
-            if origin not in here and stamp > cut.get(origin, NEVER):
-                session.cut.setdefault(origin, NEVER)
-                session.without[origin] = None
+        for stream, stamp in newest.items():
+            if origin_of(stream) not in here and stamp > reached(cut, stream):
+                session.cut.setdefault(stream, NEVER)
+                session.without[stream] = None
         self._store(session)
         if session.without:
             self._store_without(session)
@@ -63,47 +64,49 @@ class Cuts:
 
     def take(self, session: Session, event: Event, hops: int) -> None:
         """An event that this broker has not had before."""
-        cut, id = session.cut, event.id
-        if event.reliable and id.origin in cut:
-            if (id.epoch, id.seq) <= cut[id.origin]:
+        cut = session.cut
+        if event.reliable and cut:
+            stream = self.stream(event)
+            if (event.id.epoch, event.id.seq) <= reached(cut, stream):
                 return
-            del cut[id.origin]
-            self._store(session)
-            if id.origin in session.without:
-                self._leave(session, id.origin)
+            if stream in cut:
+                del cut[stream]
+                self._store(session)
+            if stream in session.without:
+                self._leave(session, stream)
                 self._store_without(session)
         self.give(session, event, hops)
 
     def take_again(self, session: Session, event: Event, hops: int) -> None:
         """An event that this broker has had, from an origin that was away when the session came."""
-        stamp = (event.id.epoch, event.id.seq)
-        if stamp > session.cut[event.id.origin]:
-            session.cut[event.id.origin] = stamp
+        stamp, stream = (event.id.epoch, event.id.seq), self.stream(event)
+        if stamp > reached(session.cut, stream):
+            session.cut[stream] = stamp
             self._store(session)
             self.give(session, event, hops)
 
     def end(self, session: Session) -> None:
         """The session has ended here, or left."""
         if session.without:
-            for origin in list(session.without):
-                self._leave(session, origin)
+            for stream in list(session.without):
+                self._leave(session, stream)
             self.orders.writes.append(Drop("without", "", session.client))
         if session.cut:
             session.cut.clear()
             self.orders.writes.append(Drop("cut", "", session.client))
 
     def _enter(self, session: Session) -> None:
-        for origin in session.without:
-            lacking = self.clients.lacking.setdefault(origin, {})
+        for stream in session.without:
+            lacking = self.clients.lacking.setdefault(stream, {})
             lacking[session.client] = lambda event, hops: self.take_again(session, event, hops)
 
-    def _leave(self, session: Session, origin: BrokerId) -> None:
-        """The origin has sent something newer: what the session came without has been sent before."""
-        del session.without[origin]
-        lacking = self.clients.lacking[origin]
+    def _leave(self, session: Session, stream: Stream) -> None:
+        """Something newer of the stream has come: what the session came without has been sent before."""
+        del session.without[stream]
+        lacking = self.clients.lacking[stream]
         del lacking[session.client]
         if not lacking:
-            del self.clients.lacking[origin]
+            del self.clients.lacking[stream]
 
     def _store(self, session: Session) -> None:
         if session.durable:

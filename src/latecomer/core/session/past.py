@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +12,8 @@ import msgspec
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import NOT_SO_FAR, Key, Outcome, Query, key_of
-from latecomer.model.ids import BrokerId, EventId, Instant
+from latecomer.model.ids import EventId, Instant
+from latecomer.model.slots import NEVER, Stamp, Stream
 from latecomer.model.topics import topic_matches
 
 if TYPE_CHECKING:
@@ -24,16 +25,15 @@ GIVEN_MAX = 65_536
 FIRST = "\0"
 """Stands before the name of every broker."""
 
-Lane = tuple[BrokerId, bool]
-"""Origin, and whether reliable: in a lane events come in the order of their numbers. An unreliable event waits for
-nobody, and may overtake reliable ones of its origin."""
-Stamp = tuple[int, int]
-"""Epoch and number of an event."""
-NEVER: Stamp = (0, 0)
+Lane = tuple[Stream, bool]
+"""Stream (`model/slots`), and whether reliable: in a lane events come in the order of their numbers. An unreliable
+event waits for nobody, and may overtake reliable ones of its stream."""
+LaneOf = Callable[[Event], Lane]
 NOTHING = Outcome()
 
 
 def lane_of(event: Event) -> Lane:
+    """The lane of an event where there are no slots."""
     return (event.id.origin, event.reliable)
 
 
@@ -58,19 +58,18 @@ class Gap(msgspec.Struct, frozen=True, array_like=True):
     firsts: dict[Lane, Stamp]
     count: int
 
-    def holds(self, event: Event) -> bool:
-        first = self.firsts.get(lane_of(event))
+    def holds(self, event: Event, lane: Lane) -> bool:
+        first = self.firsts.get(lane)
         return first is not None and stamp_of(event) >= first
 
-    def wider(self, event: Event) -> Gap:
+    def wider(self, event: Event, lane: Lane) -> Gap:
         """With one more, which came behind all others of its lane."""
-        lane = lane_of(event)
         firsts = self.firsts if lane in self.firsts else {**self.firsts, lane: stamp_of(event)}  # come in order
         return Gap(min(self.lowest, key_of(event)), firsts, self.count + 1)
 
 
-def gap_of(event: Event) -> Gap:
-    return Gap(key_of(event), {}, 0).wider(event)
+def gap_of(event: Event, lane: Lane) -> Gap:
+    return Gap(key_of(event), {}, 0).wider(event, lane)
 
 
 def joined(earlier: Gap | None, later: Gap | None) -> Gap | None:
@@ -109,6 +108,7 @@ class Recall:
     text: str
     """Of the subscription."""
     query: Query
+    lane_of: LaneOf
     place: Key | None = None
     count: int = 0
     lowest: Key | None = None
@@ -129,7 +129,7 @@ class Recall:
     inquiry: Inquiry | None = None
     begun: int = 0
     """How many events the session had been given when this began (`Past.gifts`)."""
-    had: dict[BrokerId, Stamp] = field(default_factory=dict)
+    had: dict[Stream, Stamp] = field(default_factory=dict)
     """The newest events that this broker had had from others when this began (`Seen.newest`)."""
     asked: int = 0
     """Counts questions: answers to an earlier one mean nothing."""
@@ -160,15 +160,17 @@ class Recall:
         return Query(query.filter, query.since_us, query.until_us, 0, self.place)
 
     def miss(self, event: Event) -> None:
-        self.missing = gap_of(event) if self.missing is None else self.missing.wider(event)
+        lane = self.lane_of(event)
+        self.missing = gap_of(event, lane) if self.missing is None else self.missing.wider(event, lane)
         self.changed = True
 
     def needs(self, event: Event) -> bool:
         """Whether an event that this broker has had must come in this round: it was there before the subscription, or
         was let go of."""
         if self.fetching is not None:
-            return self.fetching.holds(event)
-        return stamp_of(event) <= self.had.get(event.id.origin, NEVER)
+            return self.fetching.holds(event, self.lane_of(event))
+        stream, _ = self.lane_of(event)
+        return stamp_of(event) <= self.had.get(stream, NEVER)
 
     def asks_for(self, event: Event) -> bool:
         """Whether this round asks the stores for an event."""
@@ -176,12 +178,12 @@ class Recall:
             return False
         if self.query.until_us and event.published_us > self.query.until_us:
             return False
-        return self.fetching is None or self.fetching.holds(event)
+        return self.fetching is None or self.fetching.holds(event, self.lane_of(event))
 
     def unasked(self, event: Event) -> bool:
         """Whether something newer of its lane was given, and the event lies before what was asked for, or the client
         has been told that it may be missing: its turn is over."""
-        if stamp_of(event) > self.newest.get(lane_of(event), NEVER):
+        if stamp_of(event) > self.newest.get(self.lane_of(event), NEVER):
             return False
         if self.lowest is not None and key_of(event) < self.lowest:
             return True
@@ -234,9 +236,9 @@ class Recall:
         self.carried = (0, "")
 
 
-def recall_of(text: str, row: RecallRow) -> Recall:
+def recall_of(text: str, row: RecallRow, lane_of: LaneOf) -> Recall:
     """A recall as it was. Ids are not on disk one by one; the newest of each lane says nearly as much."""
-    recall = Recall(text, row.query, row.place, row.count, row.lowest, dict(row.newest), dict(row.newest))
+    recall = Recall(text, row.query, lane_of, row.place, row.count, row.lowest, dict(row.newest), dict(row.newest))
     recall.fetching, recall.missing = row.fetching, row.missing
     recall.outcome, recall.over_us, recall.changed = row.outcome, row.over_us, False
     recall.carried = row.carried
@@ -259,7 +261,7 @@ class Gift(NamedTuple):
     """That history gave an event: by which recall, in which turn."""
 
     recall: Recall
-    reliable: bool
+    lane: Lane
     number: int
 
 
@@ -267,6 +269,7 @@ class Gift(NamedTuple):
 class Past:
     """All recalls of a session, and the live events that wait for them."""
 
+    lane_of: LaneOf
     recalls: dict[str, Recall] = field(default_factory=dict)
     """By text of the subscription; those that are over stay for a while, because of what they gave."""
     orphans: list[Recall] = field(default_factory=list)
@@ -313,7 +316,7 @@ class Past:
         self.fetchable += item.fetchable
         if has_identity(item.event):
             self.by_id[item.event.id] = number
-            self.lanes.setdefault(lane_of(item.event), {})[number] = stamp_of(item.event)
+            self.lanes.setdefault(self.lane_of(item.event), {})[number] = stamp_of(item.event)
 
     def let_go(self, number: int) -> Held:
         item = self.held.pop(number)
@@ -321,7 +324,7 @@ class Past:
         self.fetchable -= item.fetchable
         if has_identity(item.event):
             del self.by_id[item.event.id]
-            lane = lane_of(item.event)
+            lane = self.lane_of(item.event)
             del self.lanes[lane][number]
             if not self.lanes[lane]:
                 del self.lanes[lane]
@@ -340,15 +343,15 @@ class Past:
     # -- what was given ----------------------------------------------------------------------------------------------
 
     def remember(self, recall: Recall, event: Event) -> None:
-        lane = lane_of(event)
+        lane = self.lane_of(event)
         recall.newest[lane] = max(stamp_of(event), recall.newest.get(lane, NEVER))
         self.given.pop(event.id, None)
         self.gifts += 1
-        self.given[event.id] = Gift(recall, event.reliable, self.gifts)
+        self.given[event.id] = Gift(recall, lane, self.gifts)
         if len(self.given) > GIVEN_MAX:
             id, gift = self.given.popitem(last=False)
-            lane, passed = (id.origin, gift.reliable), gift.recall.passed
-            passed[lane] = max((id.epoch, id.seq), passed.get(lane, NEVER))
+            passed = gift.recall.passed
+            passed[gift.lane] = max((id.epoch, id.seq), passed.get(gift.lane, NEVER))
 
     def given_since(self, recall: Recall, event: Event) -> bool:
         """Whether another recall has given an event since this one began."""
@@ -361,7 +364,7 @@ class Past:
             return False
         if event.id in self.given:
             return True
-        lane, stamp = lane_of(event), stamp_of(event)
+        lane, stamp = self.lane_of(event), stamp_of(event)
         return any(
             stamp <= recall.passed.get(lane, NEVER) and recall.lowest is not None and key_of(event) >= recall.lowest
             for recall in recalls
@@ -371,7 +374,7 @@ class Past:
         """One recall takes the place of another; what was given was given."""
         for id, gift in self.given.items():
             if gift.recall is before:
-                self.given[id] = Gift(recall, gift.reliable, gift.number)
+                self.given[id] = Gift(recall, gift.lane, gift.number)
 
     def forget(self, recall: Recall) -> None:
         kept = ((id, gift) for id, gift in self.given.items() if gift.recall is not recall)

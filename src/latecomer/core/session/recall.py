@@ -8,7 +8,7 @@ Theory of operation.
    store before the Request. So between history and what is held there is no gap.
 2. *Once.* What history gives is taken out of what is held, by its id, and its id is remembered: a live copy may still
    come, since an origin sends again what is not done when the tree changes. Ids are remembered one by one
-   (`GIVEN_MAX`); of those before, the newest in each lane (origin; reliable or not). A store has the events of an
+   (`GIVEN_MAX`); of those before, the newest in each lane (stream; reliable or not). A store has the events of an
    origin without gaps and gives them in order, so what is not newer was given. After a restart only that is known.
    `REMEMBER_US` after the end of a recall it is forgotten, which bounds the promise: a copy that is later comes twice.
 3. *In order.* History stands in the order of clocks. What reaches a store when the answer is past its place, because a
@@ -46,23 +46,13 @@ from latecomer.core.retrieval import Retrieval
 from latecomer.core.session.delivery import GRADES_MAX, Deliveries, grade_of
 from latecomer.core.session.holding import LOST, Holding, marker_like, recalls_of, unasked
 from latecomer.core.session.limits import Access
-from latecomer.core.session.past import (
-    FIRST,
-    NEVER,
-    Held,
-    Past,
-    Recall,
-    RecallRow,
-    joined,
-    lane_of,
-    recall_of,
-    stamp_of,
-)
+from latecomer.core.session.past import FIRST, Held, LaneOf, Past, Recall, RecallRow, joined, recall_of, stamp_of
 from latecomer.core.session.state import HISTORY_END, NOBODY, Grade, Parcel, Session, Subscription
 from latecomer.model.event import Event
 from latecomer.model.history import Key, Outcome, Query, key_of
 from latecomer.model.ids import ClientId, Instant
 from latecomer.model.record import Kind
+from latecomer.model.slots import NEVER
 from latecomer.model.when import Options, format_when, make_wish
 
 REMEMBER_US = 60_000_000
@@ -82,6 +72,7 @@ class Recalls:
     retrieval: Retrieval
     deliveries: Deliveries
     holding: Holding
+    lane_of: LaneOf
     changed: Callable[[], None]
     """Called when live events must take another way than before: through `take`, or no longer."""
     lagging: dict[ClientId, Session] = field(default_factory=dict)
@@ -96,12 +87,12 @@ class Recalls:
         """History was asked for together with a subscription that has just been entered."""
         wish = make_wish(options, self.orders.now)
         query = Query(subscription.filter, wish.since, wish.until, wish.last)
-        recall = Recall(subscription.text, query, had=dict(self.retrieval.seen().newest))
+        recall = Recall(subscription.text, query, self.lane_of, had=dict(self.retrieval.seen().newest))
         if not wish.last:
             recall.lowest = Key(wish.since, FIRST, 0, 0)
         past = session.past
         if past is None:
-            past = session.past = Past(number=session.number)
+            past = session.past = Past(self.lane_of, number=session.number)
         recall.begun = past.gifts
         before = past.recalls.pop(subscription.text, None)
         if before is not None:
@@ -210,10 +201,10 @@ class Recalls:
         """Find everything as it was before a restart."""
         if not rows and not held:
             return
-        past = session.past = Past(number=session.number)
+        past = session.past = Past(self.lane_of, number=session.number)
         for text, row in rows.items():
             assert isinstance(row, RecallRow)
-            recall = past.recalls[str(text)] = recall_of(str(text), row)
+            recall = past.recalls[str(text)] = recall_of(str(text), row, self.lane_of)
             if not recall.running:
                 self._remember(session, recall)
         for number in sorted(held, key=int):
@@ -322,9 +313,9 @@ class Recalls:
         """What a store received when it had already looked at its place (a clock was slow, or the way long) is missing
         in history, and is held: its turn is before the next one of its lane."""
         event = batch[0]
-        if not past.lanes or (recall.missing is not None and recall.missing.holds(event)):
+        if not past.lanes or (recall.missing is not None and recall.missing.holds(event, past.lane_of(event))):
             return
-        lane, stamp = lane_of(event), stamp_of(event)
+        lane, stamp = past.lane_of(event), stamp_of(event)
         looked_at = recall.overdue.get(lane, NEVER)
         if stamp > looked_at:
             recall.overdue[lane] = stamp
@@ -341,7 +332,7 @@ class Recalls:
         key = key_of(event)
         number = past.by_id.get(event.id)
         early = recall.early.pop(event.id, event) is None
-        beyond = recall.missing is not None and recall.missing.holds(event)
+        beyond = recall.missing is not None and recall.missing.holds(event, past.lane_of(event))
         if number is not None and (early or recall.fetching is not None) and not recall.asks_for(event):
             if beyond:
                 return
@@ -357,7 +348,8 @@ class Recalls:
         if recall.fetching is not None:
             matching = self.holding.matching(session, event)
             recalls = recalls_of(past, matching)
-            if not recall.fetching.holds(event) or past.was_given(event, recalls) or unasked(event, matching, recalls):
+            fetched = recall.fetching.holds(event, past.lane_of(event))
+            if not fetched or past.was_given(event, recalls) or unasked(event, matching, recalls):
                 return
         elif recall.lowest is None:
             recall.lowest = recall.place

@@ -110,7 +110,7 @@ class Sessions:
         self.clients.deliver_shared = self.sharing.deliver
         self.erasing = Erasing(self.orders)
         self.restoring = Restoring(self.orders, deliveries, self.recalls, self.erasing)
-        self.cuts = Cuts(self.orders, self.clients, self.restoring.give)
+        self.cuts = Cuts(self.orders, self.clients, self.publishing.events.seen.stream, self.restoring.give)
         parts = (self.clients, deliveries, publishing, self.by_client, self.per_user)
         self.admission = Admission(self.limits, self.access, self.durability, *parts)
 

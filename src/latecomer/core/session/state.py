@@ -15,6 +15,7 @@ from latecomer.messages.mqtt import V5, Puback, Pubcomp, Pubrec, Reason, Will
 from latecomer.model.event import Event, Qos, Value
 from latecomer.model.filters import Filter
 from latecomer.model.ids import BrokerId, ClientId, EventId, Instant, Number
+from latecomer.model.slots import Stamp, Stream
 
 PACKET_IDS = 65_535
 TOPICS_MAX = 4096
@@ -202,10 +203,10 @@ class Session:
     """By broker that has leftovers of an older session: under which mark, and up to which row they were taken."""
     told: bool = False
     """Other brokers remember that the session is here."""
-    cut: dict[BrokerId, tuple[int, int]] = field(default_factory=dict)
-    """Of a session that came from another broker, per origin: events up to here, as epoch and number, it had there."""
-    without: dict[BrokerId, None] = field(default_factory=dict)
-    """Origins that were away when it came, and of which this broker had had newer events than that (`cuts`)."""
+    cut: dict[Stream, Stamp] = field(default_factory=dict)
+    """Of a session that came from another broker, per stream: events up to here it had there."""
+    without: dict[Stream, None] = field(default_factory=dict)
+    """Streams whose origin was away when it came, and of which this broker had had newer events than that (`cuts`)."""
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     number: int = 0
     """Of the newest delivery of QoS 1 or 2."""

@@ -13,6 +13,7 @@ from latecomer.core.session.delivery import Deliveries
 from latecomer.core.session.figures import Figures
 from latecomer.core.session.holding import Holding
 from latecomer.core.session.limits import Access, SessionLimits
+from latecomer.core.session.past import lane_of
 from latecomer.core.session.publishing import Publishing
 from latecomer.core.session.recall import Recalls
 from latecomer.core.session.sessions import Sessions
@@ -39,7 +40,8 @@ def make_sessions(
     deliveries = Deliveries(orders, limits, access, measure)
     publishing = Publishing(orders, limits, access, events)
     holding = Holding(orders, limits, retrieval, deliveries)
-    recalls = Recalls(orders, access, retrieval, deliveries, holding, events.interest.changed)
+    lanes = lane_of if events.seen.slot is None else lambda event: (events.seen.stream(event), event.reliable)
+    recalls = Recalls(orders, access, retrieval, deliveries, holding, lanes, events.interest.changed)
     subacks = Subacks(orders, settings, fences, shares, events.membership)
     figures = Figures(deliveries)
     subscribing = Subscribing(

@@ -115,7 +115,9 @@ class Plans:
             return SLOW
         if core.stored(text):
             return SLOW  # a store tells events apart by their identities, which only the core gives
-        filters = tuple(core.interest.subscriptions.index.match(text))
+        # Where every topic has a tree of its own, equal filters are no equal audience.
+        by_filters = core.routes.ways is None
+        filters = tuple(core.interest.subscriptions.index.match(text)) if by_filters else (core.routes.of(text),)
         open_to_all = core.sessions.access.open_to_all
         plan = self.by_filters.get(filters) if open_to_all else None
         if plan is None:

@@ -56,7 +56,7 @@ class Plans:
         self.driver = driver
         self.generation = -1
         self.by_topic: dict[bytes, Plan] = {}
-        self.by_filters: dict[tuple[Filter, ...], Plan] = {}
+        self.by_filters: dict[tuple[object, ...], Plan] = {}
         """Topics that match the same filters have the same audience, unless rules tell them apart."""
         self.shared: dict[tuple[object, ...], Plan] = {}
 

@@ -203,8 +203,11 @@ class LeftoverKeeper:
     # -- the new broker ------------------------------------------------------------------------------------------------
 
     def on_leftovers(self, frame: Leftovers) -> None:
-        """They come behind events that this broker gets by itself, whatever ways those take."""
-        self.flushes.behind(frame.from_broker, lambda: self._on_leftovers(frame))
+        """Rows come behind events that this broker gets by itself, whatever ways those take."""
+        if frame.rows:
+            self.flushes.behind(frame.from_broker, lambda: self._on_leftovers(frame))
+        else:
+            self._on_leftovers(frame)
 
     def _on_leftovers(self, frame: Leftovers) -> None:
         client, owner = frame.client, frame.from_broker

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from latecomer.core import membership
+from latecomer.core import membership, tree
 from latecomer.core.events import Events
 from latecomer.core.ring.early import EarlyFrames
 from latecomer.core.ring.family import Family
@@ -54,8 +54,8 @@ def what_was_had_is_numbered_by_origin(patch: Patch) -> None:
 def one_round_is_left_out(patch: Patch) -> None:
     use = RingInterest._use
 
-    def hasty(self: RingInterest, tree: Tree, family: Family | None) -> None:
-        use(self, tree, family)
+    def hasty(self: RingInterest, agreed: Tree, family: Family | None) -> None:
+        use(self, agreed, family)
         assert family is not None
         if family.longest > 1:
             fields = {
@@ -171,7 +171,7 @@ def roots_are_not_waited_for(patch: Patch) -> None:
 @mutant(Clients.RING)
 def positions_are_not_in_the_name(patch: Patch) -> None:
     """Two families have one name."""
-    name_of = membership.name_of
+    name_of = tree.name_of
 
     def nameless(states: Iterable[LinkState], positions: Stamp | None = None) -> str:
         return name_of(states)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from latecomer.planner.overlay.problem import OverlayProblem
 
-overlay = typer.Typer(help="Plan where brokers stand on a ring overlay.", add_completion=False)
+overlay = typer.Typer(help="Plan where brokers stand on a ring, and have them stand there.", add_completion=False)
 
 PERIOD = "1h"
 DELAYS_MAX = 2_000
@@ -75,7 +75,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 @overlay.callback()
 def group() -> None:
-    """Plan where brokers stand on a ring overlay."""
+    """Plan where brokers stand on a ring, and have them stand there."""
 
 
 @overlay.command("plan")
@@ -110,10 +110,10 @@ def plan(
 ) -> None:
     """Find positions on a ring with fewer relays and hops, and say what getting there costs.
 
-    A plan on paper: brokers do not route by it yet.
+    A plan on paper; 'latecomer overlay apply' has the brokers of a network that routes by rendezvous stand there.
     """
     check_picture(plot)
-    seconds = _period(period)
+    seconds = seconds_of(period)
     if ring is not None and brokers is not None:
         raise SettingsError("--brokers", "the ring says which brokers there are; leave out --brokers or --ring")
     stand = None if ring is None else read_positions(read_text(ring, "--ring"), str(ring))
@@ -235,7 +235,7 @@ def _named(brokers: int | None, demand: Demand, subscriptions: dict[BrokerId, li
     return list(found)
 
 
-def _period(text: str) -> float:
+def seconds_of(text: str) -> float:
     try:
         micros = read_duration(text)
     except ValueError as error:

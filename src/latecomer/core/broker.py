@@ -43,6 +43,7 @@ from latecomer.core.retained import RetainedMessages
 from latecomer.core.ring.early import EarlyFrames
 from latecomer.core.ring.family import Family
 from latecomer.core.ring.interest import RingInterest
+from latecomer.core.ring.traffic import Traffic
 from latecomer.core.ring.ways import RingWays
 from latecomer.core.ring.wiring import make_fences, make_flushes, make_interest, make_settling
 from latecomer.core.routes import Routes
@@ -124,6 +125,7 @@ class Broker:
         if isinstance(self.interest, RingInterest):
             self.routes.ways, self.early = RingWays(self.interest), EarlyFrames(self.interest)
             self.events.seen.slot = self.interest.keys.slot
+            self.events.traffic = Traffic(self.interest.keys.slot)
         access = access or Anything()
         self.history = self._make_history(settling, access)
         self.sessions = self._make_sessions(limits, access, durability, measure)

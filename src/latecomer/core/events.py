@@ -36,6 +36,7 @@ from latecomer.core.orders import Orders
 from latecomer.core.outbox import CLOCK_US, RESERVE, Entry, Outbox
 from latecomer.core.reports import Reports
 from latecomer.core.retained import RetainedMessages, with_expiry
+from latecomer.core.ring.traffic import Traffic
 from latecomer.core.routes import Route, Routes
 from latecomer.core.seen import Seen
 from latecomer.core.settings import BrokerSettings
@@ -94,6 +95,8 @@ class Events:
     hops: dict[Source, int] = field(default_factory=dict)
     """How far away each origin is in this tree."""
     dropped: int = 0
+    traffic: Traffic | None = None
+    """What is counted where brokers route by rendezvous."""
     recent: RecentLog | None = None
     """What this broker has had lately; None: it does not keep a log (`hand_over.algorithm`)."""
 
@@ -226,6 +229,8 @@ class Events:
         """To the clients of this broker, then into the network."""
         if self.recent is not None:
             self.recent.add(event)
+        if self.traffic is not None:
+            self.traffic.publish(event.topic)
         route = self.routes.of(event.topic)
         clients = route.clients_for(attributes_of(event)) if route.picky_clients else route.clients
         if clients:
@@ -402,6 +407,8 @@ class Events:
             peers = route.onward(peer, attributes_of(event) if route.picky_peers else event.attributes)
         if event.retain and not event.groups_only:
             self._retain(event)
+        if self.traffic is not None:
+            self.traffic.carry(self._hops_of(event), wanted=bool(clients), sent_on=bool(peers))
         if not event.reliable:
             if clients or event.shares:
                 self._deliver(clients, event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from latecomer.core.mobility.settings import HandOverSettings
-from latecomer.core.routing import Forwarding, Routing
+from latecomer.core.routing import Forwarding, Rendezvous, Routing
 from latecomer.messages.link import FRAME_MAX
 from latecomer.model.errors import SettingsError
 
@@ -68,6 +68,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if type(value) is int and value < 1:
                 raise SettingsError(f"settings.{key}", f"must be at least 1, not {value}")
         self.hand_over.check()
+        if isinstance(self.routing, Rendezvous):
+            self.routing.check()
         if not self.network:
             raise SettingsError("settings.network", "must not be empty: every broker of a network carries its name")
         if self.event_max > FRAME_MAX // 2:

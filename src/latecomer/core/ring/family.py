@@ -8,6 +8,7 @@ on the ring, there is no ring: then every tree is the agreed one, hung up at its
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -64,6 +65,11 @@ class Family:
             self.root_of(0)
             self._distinct = tuple(dict.fromkeys(self._roots))
         return self._distinct
+
+    def slots_of(self) -> dict[BrokerId, int]:
+        """How many slots have their root at each broker that has any."""
+        self.root_of(0)
+        return dict(Counter(self._roots))
 
     def tree(self, root: BrokerId) -> Tree:
         """The tree of a root."""

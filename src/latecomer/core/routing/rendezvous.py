@@ -20,19 +20,19 @@ class Rendezvous(msgspec.Struct, frozen=True, tag="rendezvous", tag_field="kind"
     covering: bool = True
     """Do not tell the parent what is covered by something it was told."""
     levels: int = 1
-    """So many levels of a topic are its key; all topics of a key share a slot."""
+    """With `rendezvous`: so many levels of a topic are its key; all topics of a key share a slot."""
     pins: dict[str, int] = {}
-    """key → its slot, for those that are not at their hash."""
+    """With `rendezvous`: key = slot, for keys that are not at their hash."""
     root: BrokerId | None = None
     """Root of the agreed tree; the broker with the most links by default."""
 
     def check(self) -> None:
         """Raise `SettingsError` naming the key that cannot work."""
         if not 1 <= self.levels <= LEVELS_MAX:
-            raise SettingsError("routing.levels", f"must be from 1 to {LEVELS_MAX}, not {self.levels}")
+            raise SettingsError("settings.routing.levels", f"must be from 1 to {LEVELS_MAX}, not {self.levels}")
         for key, slot in self.pins.items():
             if not 0 <= slot < SLOTS:
-                raise SettingsError(f"routing.pins.{key}", f"must be from 0 to {SLOTS - 1}, not {slot}")
+                raise SettingsError(f"settings.routing.pins.{key}", f"must be from 0 to {SLOTS - 1}, not {slot}")
 
     @property
     def advertisements(self) -> bool:

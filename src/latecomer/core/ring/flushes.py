@@ -100,7 +100,9 @@ class Flushes:
     def _on_its_way(self, peer: BrokerId, frame: Flush) -> bool:
         """Bad input 24: it comes from the side of who sent it, and goes on to another."""
         family = self.interest.family
-        if family is None or frame.from_broker not in family.agreed.parent or frame.to not in family.agreed.parent:
+        if family is None or peer not in family.beside[self.broker]:
+            return False  # it comes late, from another family
+        if frame.from_broker not in family.agreed.parent or frame.to not in family.agreed.parent:
             return False
         good = frame.from_broker != self.broker and all(
             root in family.agreed.parent

@@ -6,9 +6,7 @@ pause.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import sys
 import tempfile
 import threading
@@ -154,10 +152,9 @@ def trial(folder: Path, brokers: int = 6, moves: int = 2, kills: int = 0, seed: 
             mover = threading.Thread(target=_move, args=(supervisor, ids, chance, crowd.outcome))
             mover.start()
             time.sleep(chance.random() * 0.2)
-            process = supervisor.children[victim].process
-            assert process is not None
-            os.kill(process.pid, signal.SIGKILL)
+            supervisor.kill(victim)
             mover.join()
+            supervisor.revive(victim)
             joined(supervisor)
         return crowd.finish()
 

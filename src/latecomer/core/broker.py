@@ -43,10 +43,12 @@ from latecomer.core.retained import RetainedMessages
 from latecomer.core.ring.early import EarlyFrames
 from latecomer.core.ring.family import Family
 from latecomer.core.ring.interest import RingInterest
+from latecomer.core.ring.slots_kept import check_slots, slots_of
 from latecomer.core.ring.traffic import Traffic
 from latecomer.core.ring.ways import RingWays
 from latecomer.core.ring.wiring import make_fences, make_flushes, make_interest, make_settling
 from latecomer.core.routes import Routes
+from latecomer.core.routing import Rendezvous
 from latecomer.core.session.limits import Access, Anything, SessionLimits
 from latecomer.core.session.sessions import Sessions
 from latecomer.core.session.wiring import make_sessions
@@ -77,6 +79,7 @@ class Broker:
         measure: Callable[[Packet, int], int] = lambda packet, version: 0,
     ) -> None:
         disk = disk or {}
+        check_slots(disk, settings.routing)
         epoch = disk.get("meta", {}).get("", {}).get("epoch", boot)
         assert isinstance(epoch, int)
         self.id = id
@@ -261,6 +264,8 @@ class Broker:
         disk, self._disk = self._disk, {}
         self.orders.note(Kind.STARTED, count=self.events.epoch)
         self.orders.writes.append(Put("meta", "", "epoch", self.events.epoch))
+        if isinstance(routing := self.settings.routing, Rendezvous) or disk.get("meta", {}).get("", {}).get("slots"):
+            self.orders.writes.append(Put("meta", "", "slots", slots_of(routing)))
         self.reposition.word.recover(disk)
         self.membership.start()
         self.clients.recover(disk)

@@ -35,6 +35,12 @@ class Rendezvous(msgspec.Struct, frozen=True, tag="rendezvous", tag_field="kind"
                 raise SettingsError(f"settings.routing.pins.{key}", f"must be from 0 to {SLOTS - 1}, not {slot}")
 
     @property
+    def slots(self) -> str:
+        """What decides to which slot a topic belongs."""
+        pins = "".join(f" {key}={slot}" for key, slot in sorted(self.pins.items()))
+        return f"{self.levels}{pins}"
+
+    @property
     def advertisements(self) -> bool:
         """Publishers do not announce what they publish."""
         return False

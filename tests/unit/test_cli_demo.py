@@ -220,7 +220,7 @@ MOVED = MindFigures(
     [
         ({"lost": 1}, "1 events were lost"),
         ({"repeated": 2}, "2 events were repeated"),
-        ({"disordered": 3}, "3 events were disordered"),
+        ({"disordered": 3}, "3 events were out of order"),
         ({"relays_after": 1.5}, "did not save relays"),
     ],
 )

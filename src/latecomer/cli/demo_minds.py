@@ -201,7 +201,7 @@ def plan_places(seen: Seen) -> dict[str, int]:
 def warm_up() -> None:
     """Compile what planning positions needs, by a ring that is too small to matter."""
     places = tuple(PlaceView(f"b{number}", number << 28, 1, (), False) for number in range(1, 5))
-    nothing = ("", True, True, "", 1, "none", places, False, (), "", "", 1.0)
+    nothing = ("", 1, dict[str, int](), True, True, "", 1, "none", places, False, (), "", "", 1.0)
     views = {p.broker: OverlayView(p.broker, *nothing, {7: 1, 500: 2}, (7, 300), 0, 0, 0, 0) for p in places}
     plan_places(Seen(views))
 
@@ -244,6 +244,7 @@ def check(figures: MindFigures) -> None:
     """A promise that was not kept ends the demo."""
     for name in ("lost", "repeated", "disordered"):
         if count := getattr(figures, name):
-            raise Broken(f"{count} events were {name} while brokers changed their positions")
+            told = "out of order" if name == "disordered" else name
+            raise Broken(f"{count} events were {told} while brokers changed their positions")
     if figures.relays_after >= figures.relays_before:
         raise Broken("the new positions did not save relays")

@@ -13,8 +13,10 @@ import typer
 from rich.console import Console
 
 from latecomer.cli.as_json import print_json
+from latecomer.cli.doors import found_doors
 from latecomer.cli.log_options import ClassesFile, Depth, Since, Until
 from latecomer.cli.overlay_log import Churn, LogWindow, measured_overlay
+from latecomer.cli.overlay_work import look, stand_at
 from latecomer.cli.plan import check_picture, libraries, progress, tell_written
 from latecomer.cli.plan_files import read_demand_file, read_text, write_text
 from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened
@@ -90,6 +92,10 @@ def plan(
     since: Since = "",
     until: Until = "",
     ring: Annotated[Path | None, typer.Option(metavar="FILE", help=RING_HELP)] = None,
+    network: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Instead of --ring: as this running network has it, the folder of 'up'."),
+    ] = None,
     brokers: Numbered = None,
     period: Period = PERIOD,
     delay_weight: DelayWeight = 1.0,
@@ -114,8 +120,8 @@ def plan(
     """
     check_picture(plot)
     seconds = seconds_of(period)
-    if ring is not None and brokers is not None:
-        raise SettingsError("--brokers", "the ring says which brokers there are; leave out --brokers or --ring")
+    if sum(given is not None for given in (ring, brokers, network)) > 1:
+        raise SettingsError("--brokers", "--ring, --network and --brokers each say who is there; name one of them")
     stand = None if ring is None else read_positions(read_text(ring, "--ring"), str(ring))
     with libraries():
         from latecomer.planner.overlay.explain import plan_overlay
@@ -126,6 +132,8 @@ def plan(
             asked, wanted, churn = _measured(order, demand, subscriptions, lambda: opened(master, memory, conf))
         else:
             (asked, wanted), churn = _input(demand, subscriptions), None
+        if network is not None:
+            stand = stand_at(look(found_doors(network, [], [], None)).one, asked.topics)
         stand = stand or by_hash(_named(brokers, asked, wanted))
         measured = None if delays is None else _delays(delays, tuple(stand.positions))
         problem = make_overlay_problem(stand, asked, wanted, seconds, delay_weight, measured)
@@ -235,11 +243,11 @@ def _named(brokers: int | None, demand: Demand, subscriptions: dict[BrokerId, li
     return list(found)
 
 
-def seconds_of(text: str) -> float:
+def seconds_of(text: str, option: str = "--period") -> float:
     try:
         micros = read_duration(text)
     except ValueError as error:
-        raise SettingsError("--period", str(error)) from None
+        raise SettingsError(option, str(error)) from None
     if not micros:
-        raise SettingsError("--period", "must be longer than nothing")
+        raise SettingsError(option, "must be longer than nothing")
     return micros / 1_000_000

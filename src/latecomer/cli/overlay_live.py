@@ -69,6 +69,9 @@ def apply(
     measure: Annotated[
         float, typer.Option(metavar="S", min=0, help="Count for so many seconds before and after.")
     ] = MEASURE,
+    every: Annotated[
+        str, typer.Option(metavar="TIME", help="Plan and apply again each time so long has passed, until Ctrl-C.")
+    ] = "",
     patience: Annotated[float, typer.Option(metavar="S", min=1, help="How long it may take, in seconds.")] = PATIENCE,
     network: Network = DATA,
     config: Config = None,
@@ -81,8 +84,29 @@ def apply(
     Nothing is lost and nothing comes twice: events that are under way wait for the new trees, and are sent again.
     """
     doors = found_doors(network, config or [], admin or [], token_file)
-    seen = look(doors)
     console = Console(highlight=False, markup=False, quiet=as_json)
+    if every and (ring is not None or not yes):
+        raise SettingsError("--every", "plans from live counters and applies; leave out RING.json, and add --yes")
+    pause_s = seconds_of(every, "--every") if every else 0.0
+    while True:
+        _apply(look(doors), ring, period, console, measure, patience, yes=yes, as_json=as_json)
+        if not pause_s:
+            return
+        time.sleep(pause_s)
+
+
+def _apply(
+    seen: Seen,
+    ring: Path | None,
+    period: str,
+    console: Console,
+    measure: float,
+    patience: float,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Once."""
     plan, wanted = _wanted(seen, ring, period, console)
     stand = {place.broker: place.position for place in seen.one.places}
     places = {broker: position for broker, position in wanted.positions.items() if broker in stand}
@@ -101,7 +125,7 @@ def apply(
         tell("proposing")
         seconds = propose(seen, stand | places, patience, tell)
         tell("counting")
-        after = _count(look(doors), measure)
+        after = _count(look(list(seen.doors.values())), measure)
     if as_json:
         print_json(Applied(places, plan, seconds, before, after))
         return

@@ -10,10 +10,10 @@ import msgspec
 
 from latecomer.cli.doors import Door, Refused, Silent, call
 from latecomer.model.demand import Demand
-from latecomer.model.errors import LatecomerError
+from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.model.positions import Positions
-from latecomer.model.slots import point_of_slot
+from latecomer.model.slots import key_of_filter, point_of_slot, slot_of
 from latecomer.runtime.overlay_views import NO_RING, OverlayView
 
 LOOK_SECONDS = 0.1
@@ -88,6 +88,18 @@ def stand_of(seen: Seen) -> Positions:
     slots = sorted({slot for view in views for slot in (*view.published, *view.wanted)})
     points = {slot_name(slot): point_of_slot(slot) for slot in slots}
     return Positions({place.broker: place.position for place in seen.one.places}, topics=points)
+
+
+def stand_at(view: OverlayView, topics: Sequence[str]) -> Positions:
+    """Where brokers stand, with these topics, or filters inside one slot, at the points where events of theirs meet."""
+    points = {}
+    for topic in topics:
+        key = key_of_filter(topic, view.levels)
+        if key is None:
+            told = f"{topic} crosses slots, so it has no one place on the ring; name classes by --depth or --classes"
+            raise SettingsError("--from-log", f"{told} that tell its first {view.levels} levels")
+        points[topic] = point_of_slot(slot_of(key, view.pins))
+    return Positions({place.broker: place.position for place in view.places}, topics=points)
 
 
 def slot_name(slot: int) -> str:

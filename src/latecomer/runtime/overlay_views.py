@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from latecomer.core.ring.interest import RingInterest
+from latecomer.core.routing import Rendezvous
 from latecomer.core.table import SELF
 from latecomer.model.ids import BrokerId
 
@@ -36,6 +37,10 @@ class OverlayView(msgspec.Struct, frozen=True):
     broker: BrokerId
     """Who says so."""
     routing: str
+    levels: int
+    """Of a topic, that make its key; 0: brokers do not route by rendezvous."""
+    pins: dict[str, int]
+    """key → its slot, for those that are not at their hash."""
     ready: bool
     """False: this broker has no family of trees that is complete."""
     ring: bool
@@ -72,7 +77,7 @@ class OverlayView(msgspec.Struct, frozen=True):
 
 def overlay_view(core: Broker, seconds: float) -> OverlayView:
     interest, reposition, traffic = core.interest, core.reposition, core.events.traffic
-    family, own = interest.family, reposition.own
+    family, own, routing = interest.family, reposition.own, core.settings.routing
     published: dict[int, int] = {}
     wanted: dict[int, None] = {}
     across = 0
@@ -84,7 +89,9 @@ def overlay_view(core: Broker, seconds: float) -> OverlayView:
         published = dict(traffic.published)
     return OverlayView(
         core.id,
-        str(core.settings.routing),
+        str(routing),
+        routing.levels if isinstance(routing, Rendezvous) else 0,
+        routing.pins if isinstance(routing, Rendezvous) else {},
         interest.ready,
         family is not None and family.ring,
         "" if interest.tree is None else interest.tree.version,

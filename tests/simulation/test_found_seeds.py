@@ -143,6 +143,16 @@ FOUND = {
         "wander",
         (280230881,),
     ),
+    "who had newer positions kept them from a broker that told older ones before it heard of them": (
+        "ring",
+        (3590253505,),
+    ),
+    "a session that began was told that it was the only one, since what was left over waited for a flush": (
+        "ring-wander",
+        (3590251622, 3590251698),
+    ),
+    "a change of what crosses slots was told before the word that it changes": ("ring-wander", (7, 54)),
+    "a flush of another family was taken for a forged one": ("ring-history", (3590252448,)),
 }
 
 

@@ -143,6 +143,11 @@ FOUND = {
         "wander",
         (280230881,),
     ),
+    # b4 took the CONNECT of c6 in time, by 14 ms, and its disk held the CONNACK back for 234.
+    "the checker took the moment when a slow disk let a CONNACK go for that at which its session was found": (
+        "wander",
+        (3590265138,),
+    ),
 }
 
 

@@ -100,8 +100,10 @@ class WanderStays(Stays):
                 for stay in stays:
                     if _host(stay) == record.broker and stay.ended_at is None:
                         stay.ended_at, stay.crashed = record.at_us, True
+                        _home_died(stay)
                     elif _host(stay) == record.broker and stay.next_at is None and _lapsed(stay):
                         stay.judged = True  # a crash ends the time that its client was given
+                        _home_died(stay)
             return
         Stays.noted(self, record)
 
@@ -317,6 +319,15 @@ class WanderStays(Stays):
         count = self.wills[topic]
         return min(max(count, must), count + self.doubled[topic])
 
+    def published_again(self, topic: str) -> int:
+        """How often a will was published beyond the first time, as two sentences of `docs/protocol/hand-over.md`, "What
+        is not promised", allow: home died between the CONNECT and its CONNACK, or a session ended that another broker
+        had taken. To whoever gets it, each is an event of its own."""
+        stay = self.by_number.get(int(topic.rpartition("/")[2]))
+        pipe = stay.pipe if stay is not None else None
+        asked_again = pipe.again if isinstance(pipe, WanderPipe) and pipe.home_died else 0
+        return max(0, min(self.wills[topic], 1 + asked_again) + self.doubled[topic] - 1)
+
     def _must(self, stay: Stay, delay_s: int) -> int | None:
         client = stay.pipe.client
         assert isinstance(stay.pipe, WanderPipe)
@@ -357,6 +368,11 @@ class WanderStays(Stays):
 def _host(stay: Stay) -> BrokerId:
     assert isinstance(stay.pipe, WanderPipe)
     return stay.pipe.host
+
+
+def _home_died(stay: Stay) -> None:
+    assert isinstance(stay.pipe, WanderPipe)
+    stay.pipe.home_died |= bool(stay.pipe.home)
 
 
 def _lapsed(stay: Stay) -> bool:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from latecomer.core.session.state import PACKET_IDS
-from latecomer.model.filters import Filter
 
 if TYPE_CHECKING:
     from latecomer.runtime.connection import Connection

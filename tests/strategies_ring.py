@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -24,12 +25,15 @@ def ring_frames(one_filter: st.SearchStrategy[Filter]) -> dict[type[msgspec.Stru
         Round: st.builds(Round, st.text(), st.integers(1, 9) | st.integers(1, ROUNDS_MAX)),
         Wants: st.builds(Wants, names, numbers, numbers, some),
         WantsChange: st.builds(_change, names, numbers, numbers, some, st.integers(0, 4)),
-        FlushWanted: st.builds(lambda two, number, of: FlushWanted(*two, number, of), ends, numbers, roots),
-        Flush: st.builds(
-            lambda two, number, of, answered: Flush(*two, number, of, answered), ends, numbers, roots, st.booleans()
-        ),
-        Flushed: st.builds(lambda two, number, of: Flushed(*two, number, of), ends, numbers, roots),
+        FlushWanted: st.builds(_between(FlushWanted), ends, numbers, roots),
+        Flush: st.builds(_between(Flush), ends, numbers, roots, st.booleans()),
+        Flushed: st.builds(_between(Flushed), ends, numbers, roots),
     }
+
+
+def _between(kind: Callable[..., msgspec.Struct]) -> Callable[..., msgspec.Struct]:
+    """From one broker to another."""
+    return lambda ends, *rest: kind(ends[0], ends[1], *rest)
 
 
 def _change(broker: str, boot: int, number: int, filters: tuple[Filter, ...], added: int) -> WantsChange:

@@ -211,7 +211,6 @@ def test_brokers_at_one_place_stand_by_name() -> None:
 
 
 def test_too_many_brokers_are_no_ring(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert module.BROKERS_MAX == BROKERS_MAX == 500
     monkeypatch.setattr(module, "BROKERS_MAX", 4)
     family_of.cache_clear()
     for count in (4, 5):

@@ -80,7 +80,7 @@ def test_what_nobody_may_say(message: LinkMessage, sentence: str) -> None:
 
 @pytest.mark.parametrize("body", [["wants", "2", 1, 1, [["a/#/b"]]], ["wants-change", "2", 1, 1, [], [[""]]]])
 def test_filters_are_legal(body: list[Any]) -> None:
-    with pytest.raises(ProtocolError, match="^not a link message: "):
+    with pytest.raises(ProtocolError, match=r"^not a link message: "):
         decode_body(msgspec.msgpack.encode(body))
 
 

@@ -122,7 +122,7 @@ class Broker:
             self._pumped,
         )
         if isinstance(self.interest, RingInterest):
-            self.routes.ways, self.early = RingWays(self.interest), EarlyFrames(self.interest)
+            self.routes.ways, self.early = RingWays(self.interest), EarlyFrames(self.interest, self.neighbours)
             self.events.seen.slot = self.interest.keys.slot
         access = access or Anything()
         self.history = self._make_history(settling, access)

@@ -15,7 +15,16 @@ from latecomer.core.effects import Deliver, Effect
 from latecomer.core.inputs import ClientConnected, LinkDisconnected, LinkReceived, Published, Subscribed
 from latecomer.core.ring.interest import RingInterest
 from latecomer.core.routing import Rendezvous
-from latecomer.messages.link import Adopted, Complete, LinkMessage, LinkState, LinkStates, Neighbour, Publication, Settled
+from latecomer.messages.link import (
+    Adopted,
+    Complete,
+    LinkMessage,
+    LinkState,
+    LinkStates,
+    Neighbour,
+    Publication,
+    Settled,
+)
 from latecomer.messages.ring import (
     FILTERS_MAX,
     WORD_MAX,
@@ -36,7 +45,6 @@ from tests.properties.test_hostile_neighbour import (
     PEERS,
     Deed,
     Victim,
-
     brokers,
     deeds,
     nearly_right,

@@ -43,6 +43,7 @@ KNOWN = {
     "filters_are_taken_back_in_the_first_round": 1,
     "early_frames_are_taken_backwards": 1,
     "positions_are_not_in_the_name": 64,
+    "roots_are_not_waited_for": 37,
 }
 """Seeds that have caught those that the first few seeds do not."""
 RARE: tuple[str, ...] = ()

@@ -23,10 +23,10 @@ from tests.simulation.ring_mutants import MUTANTS
 BLOCK = 10
 SEEDS = 300
 FEW = {
-    Clients.RING: 60,
-    Clients.RING_MQTT: 60,
+    Clients.RING: 40,
+    Clients.RING_MQTT: 40,
     Clients.RING_HISTORY: 20,
-    Clients.RING_WANDER: 30,
+    Clients.RING_WANDER: 20,
     Clients.RING_TRAVEL: 10,
 }
 """How many of them always run: lives with stores take several times as long as others."""
@@ -44,8 +44,10 @@ KNOWN = {
     "early_frames_are_taken_backwards": 1,
     "positions_are_not_in_the_name": 64,
     "roots_are_not_waited_for": 37,
+    "one_root_alone_is_flushed": 679,
 }
-"""Seeds that have caught those that the first few seeds do not."""
+"""Seeds that have caught those that the first few seeds do not. One was found beyond SEEDS_MAX: if it no longer shows its
+bug, look for another one."""
 RARE: tuple[str, ...] = ()
 
 
@@ -141,10 +143,10 @@ ALWAYS = {"a ring", "the agreed tree", "longer ways", "early frames", "words", "
 @pytest.mark.parametrize(
     ("clients", "seeds", "drawn"),
     [
-        (Clients.RING, 40, {*ALWAYS, "other positions in a ring", "another order in a ring"}),
-        (Clients.RING_MQTT, 40, {*ALWAYS, "other positions in a ring", "another order in a ring"}),
+        (Clients.RING, 30, {*ALWAYS, "other positions in a ring", "another order in a ring"}),
+        (Clients.RING_MQTT, 30, {*ALWAYS, "other positions in a ring", "another order in a ring"}),
         (Clients.RING_WANDER, 20, {*ALWAYS, "flushes wanted"}),
-        (Clients.RING_TRAVEL, 4, {*ALWAYS, "flushes wanted", "of several roots"}),
+        (Clients.RING_TRAVEL, 3, {*ALWAYS, "flushes wanted", "of several roots"}),
     ],
 )
 def test_lives_draw_what_they_are_meant_to(

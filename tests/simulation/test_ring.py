@@ -46,8 +46,8 @@ KNOWN = {
     "roots_are_not_waited_for": 37,
     "one_root_alone_is_flushed": 679,
 }
-"""Seeds that have caught those that the first few seeds do not. One was found beyond SEEDS_MAX: if it no longer shows its
-bug, look for another one."""
+"""Seeds that have caught those that the first few seeds do not. One was found beyond SEEDS_MAX: if it no longer shows
+its bug, look for another one."""
 RARE: tuple[str, ...] = ()
 
 

@@ -59,7 +59,7 @@ from tests.strategies_reposition import REPOSITION
 from tests.strategies_ring import ring_frames
 
 names: Final = st.text(min_size=1, max_size=8)
-groups: Final = st.text(st.characters(exclude_characters="/+#"), min_size=1, max_size=8)
+groups: Final = st.text(st.characters(codec="utf-8", exclude_characters="/+#"), min_size=1, max_size=8)
 numbers: Final = st.one_of(st.integers(0, 300), st.integers(0, NUMBER_MAX))
 finite: Final = st.one_of(
     st.booleans(),

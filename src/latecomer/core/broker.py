@@ -91,7 +91,7 @@ class Broker:
         self.routes = Routes(self.interest.subscriptions, self.clients.subscribers, settings.routes_max)
         self.early: EarlyFrames | None = None
         self.flushes = make_flushes(id, self.interest, self.neighbours)
-        limits = limits or SessionLimits()
+        limits, access = limits or SessionLimits(), access or Anything()
         self.retained = self._make_retained(limits)
         self.shares = self._make_shares()
         self.shares_due: Instant | None = None
@@ -124,7 +124,6 @@ class Broker:
         if isinstance(self.interest, RingInterest):
             self.routes.ways, self.early = RingWays(self.interest), EarlyFrames(self.interest, self.neighbours)
             self.events.seen.slot = self.interest.keys.slot
-        access = access or Anything()
         self.history = self._make_history(settling, access)
         self.sessions = self._make_sessions(limits, access, durability, measure)
         self.mobility = self.sessions.mobility = self._make_mobility()

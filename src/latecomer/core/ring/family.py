@@ -17,12 +17,10 @@ from latecomer.core.ring.places import position_in
 from latecomer.core.tree import Tree, links_of, spanning_tree
 from latecomer.messages.link import LinkState, Version
 from latecomer.messages.reposition import Positions
+from latecomer.messages.ring import BROKERS_MAX
 from latecomer.model.ids import BrokerId
 from latecomer.model.ring import Ring, next_step
 from latecomer.model.slots import SLOTS, point_of_slot
-
-BROKERS_MAX = 500
-"""Larger networks use the agreed tree: finding the longest route takes a second at a thousand brokers."""
 
 
 @dataclass(slots=True)

@@ -149,18 +149,26 @@ class Life:
             "wanted": len(ways.got) / events,
             "hops": fmean(hops),
             "relays": relays / events,
+            "load": max(ways.sends.values()) / events,
             "busiest": max(ways.sends.values()) / frames,
         }
 
     def change_minds(self) -> Figures:
-        """One subscription begins or ends, again and again."""
+        """One subscription begins or ends, again and again; then one that crosses keys."""
         chance, before = Random(3), self.world.counts.copy()
         for _ in range(self.work.changes):
             broker, topic = chance.choice(self.brokers), chance.choice(self.topics)
             for _ in range(2):  # there and back, so that wishes stay what they are
                 self._turn(broker, topic)
                 self.world.run(self.world.now + 100_000)
-        return {"frames": frames_of(self.world.counts, before, FILTERS) / (2 * self.work.changes)}
+        frames = frames_of(self.world.counts, before, FILTERS) / (2 * self.work.changes)
+        before, crossing = self.world.counts.copy(), parse_filter("+/none")
+        for broker in (some := self.brokers[:: len(self.brokers) // 4]):
+            self.clients.subscribe(_client(broker), crossing)
+            self.world.run(self.world.now + 100_000)
+            self.clients.unsubscribe(_client(broker), crossing)
+            self.world.run(self.world.now + 100_000)
+        return {"frames": frames, "crossing": frames_of(self.world.counts, before, FILTERS) / (2 * len(some))}
 
     def lose_links(self, links: Iterable[tuple[BrokerId, BrokerId]]) -> Figures:
         """One link fails, and comes back when everything has been counted; the mean of some."""

@@ -32,6 +32,7 @@ from latecomer.sim.wander_clients import WanderClients, Wanderer
 from latecomer.sim.wander_coverage import Coverage, Step
 from latecomer.sim.wander_device import Device
 from latecomer.sim.wander_fuses import OF_ABSENT_OWNERS, Fuses
+from latecomer.sim.wander_moments import MomentLives, Moments
 
 OTHERS = ("", "standard", "logging")
 """What clients ask for that do not want their sessions to stay at home."""
@@ -75,6 +76,7 @@ class WanderChaos(MqttChaos):
         self.tunnels = Random(f"{seed} tunnel")
         self.device = Device(seed)
         self._ahead = Ahead(seed)
+        self._moment_lives = MomentLives(seed)
         super().__init__(seed, transcript)
         self.clients.moving, self.clients.device = moving, self.device
         self._restless = self.random.choice((0.3, 0.6, 0.9))
@@ -84,6 +86,10 @@ class WanderChaos(MqttChaos):
         self.fuses = Fuses(self.world, self._strike_client, self._tree_ready, self._say, self._strikes_until)
         self.world.observe(self.fuses)
         self._faults["fuse"] = self.fuses.arm
+        draw, stays = self._moment_lives.random, self.ledger.stays
+        self.moments = Moments(draw, self.world, self.clients, self._say, stays.part, stays.released, self._goes_away)
+        if self._moment_lives.on and moving:
+            self.world.observe(self.moments)
 
     def _people(self) -> None:
         self.ledger = WanderLedger(self.world)
@@ -109,7 +115,7 @@ class WanderChaos(MqttChaos):
             settings = replace(settings, link_max=len(topology.nodes))
         if random.random() < 0.4:  # brokers are soon found to be away, and events kept for them
             settings = replace(settings, heartbeat_us=100_000, hold_us=300_000)
-        return settings
+        return self._moment_lives.settings(settings, len(topology.nodes))
 
     def _draw_tunnels(self, hand_over: HandOverSettings) -> HandOverSettings:
         """Sessions that stay at home: everybody's, unless a client wants something else; or only some."""
@@ -122,7 +128,7 @@ class WanderChaos(MqttChaos):
 
     def _draw_limits(self) -> SessionLimits:
         random, limits = self.random, super()._draw_limits()
-        return replace(limits, queue_messages=random.choice((10_000,) * 5 + (4, 12)))
+        return self._moment_lives.limits(replace(limits, queue_messages=random.choice((10_000,) * 5 + (4, 12))))
 
     # -- the life ----------------------------------------------------------------------------------------------------
 
@@ -171,6 +177,8 @@ class WanderChaos(MqttChaos):
         random, world = self.random, self.world
         self.clients.hasty, self.clients.whole_since = True, None
         self._stroll_about(span)
+        if self._moment_lives.on:
+            self.moments.arm()
         if self._ahead.calm:
             return
         for _ in range(random.choice((4, 12, 30))):
@@ -198,6 +206,7 @@ class WanderChaos(MqttChaos):
     def _settle(self) -> None:
         self.clients.hasty, self.clients.whole_since = False, self.world.now
         self.fuses.disarm()
+        self.moments.disarm()
         # Most brokers that were away meet the new owners of their sessions only when everything is healed.
         self.fuses.arm_page(self._pages)
         super()._settle()
@@ -326,6 +335,12 @@ class WanderChaos(MqttChaos):
     def _kill(self, broker: BrokerId, time_us: int) -> None:
         self.world.crash(broker)
         self.world.at(self.world.now + time_us, self.world.start, broker)
+
+    def _goes_away(self, broker: BrokerId, time_us: int) -> None:
+        if self._moment_lives.random.random() < 0.5:
+            self._cut_off(broker, time_us)
+        elif self.world.nodes[broker].core is not None:
+            self._kill(broker, time_us)
 
     def _hesitate(self) -> None:
         """A client comes back elsewhere just before, or after, its will or its session would have been due."""

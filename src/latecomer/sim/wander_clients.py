@@ -213,6 +213,8 @@ class WanderClients(MqttClients):
             return
         if packet.reason == Reason.USE_ANOTHER_SERVER and client.bound_for:
             return  # an operator wants it
+        if packet.reason == Reason.ADMINISTRATIVE_ACTION and self.between_sessions(client.id):
+            return  # an operator has ended its session (`wander_moments`)
         pipe = client.pipe
         assert isinstance(pipe, WanderPipe)
         if packet.reason == Reason.SERVER_BUSY and pipe.home:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from msgspec.structs import replace
@@ -65,6 +66,9 @@ class WanderChaos(MqttChaos):
     def __init__(self, seed: int, transcript: Transcript | None, *, moving: bool = True) -> None:
         self._apart = Random(f"{seed} owner away")
         self._owner_away: OwnerAway = self._apart.choice(("hold", "go-on"))
+        self._moment_lives = MomentLives(seed)
+        if self._moment_lives.goes_on:
+            self._owner_away = "go-on"
         self._given_max = self._apart.choice((given.GIVEN_MAX, given.GIVEN_MAX, 3))
         self._mishaps = Random(f"{seed} leftovers mishap")
         self._unlucky = self._mishaps.random() < UNLUCKY
@@ -76,7 +80,6 @@ class WanderChaos(MqttChaos):
         self.tunnels = Random(f"{seed} tunnel")
         self.device = Device(seed)
         self._ahead = Ahead(seed)
-        self._moment_lives = MomentLives(seed)
         super().__init__(seed, transcript)
         self.clients.moving, self.clients.device = moving, self.device
         self._restless = self.random.choice((0.3, 0.6, 0.9))
@@ -122,6 +125,8 @@ class WanderChaos(MqttChaos):
         draw = self.tunnels
         self._homely = draw.choice((0.0, 0.0, 0.3, 0.7))
         """How likely a client asks for it."""
+        if self._moment_lives.homely:
+            self._homely = 0.4
         if self._homely and draw.random() < 0.4:
             hand_over = replace(hand_over, algorithm="home-broker")
         return replace(hand_over, tunnel_bytes=draw.choice((1, 1_000, hand_over.tunnel_bytes)))
@@ -195,6 +200,8 @@ class WanderChaos(MqttChaos):
             world.at(world.now + random.randrange(span), self._fault, "fuse")
         for _ in range(self._apart.choice((0, 0, 1, 2))):
             world.at(world.now + self._apart.randrange(span), self._strand)
+        for _ in range(self._moment_lives.strands()):
+            world.at(world.now + self._apart.randrange(span), self._go_on)
 
     def _stroll_about(self, span: int) -> None:
         world, ahead = self.world, self._ahead.random
@@ -302,21 +309,44 @@ class WanderChaos(MqttChaos):
     def _strand(self) -> None:
         """A client leaves, its broker goes away, things are published, and the client comes elsewhere: before its
         broker is back, or just then."""
+        self._strand_one(self._apart.choice(list(self.clients.clients.values())), self._publish, (2, 6))
+
+    def _go_on(self) -> None:
+        """The same, with somebody who does not wait for that broker; it has to catch up with much when it is back."""
+        clients = [client for client in self.clients.clients.values() if client.connected and self._goes_on(client)]
+        if clients:
+            client = self._apart.choice(clients)
+            self._strand_one(client, partial(self._publish_much, client.broker), (10, 20))
+
+    def _publish_much(self, broker: BrokerId) -> None:
+        """At the broker that is away, and elsewhere: both have to catch up."""
+        random = self._apart
+        there = [client for client in self.clients.clients.values() if client.broker == broker]
+        for client in (self._client(), random.choice(there) if there else self._client()):
+            for _ in range(3):
+                client.published += 1
+                token, qos = f"{client.id}:{client.published}", random.choice((1, 2))
+                topic = random.choice(TOPICS)
+                self.clients.publish(client, Publication(token, client.id, client.published, topic, qos, value=9))
+
+    def _goes_on(self, client: MqttClient) -> bool:
+        assert isinstance(client, Wanderer)
+        return (client.owner_away or self._owner_away) == "go-on"
+
+    def _strand_one(self, client: MqttClient, publish: Callable[[], None], times: tuple[int, int]) -> None:
         random, world = self._apart, self.world
-        client = random.choice(list(self.clients.clients.values()))
         assert isinstance(client, Wanderer)
         if not client.connected or client.expiry_s != NEVER_S or not self.clients.hasty:
             return
         broker, gone_us = client.broker, random.choice((2_500_000, 4_000_000, 6_000_000))
         self._say(f"{client.id} leaves {broker}, which goes away for {gone_us} us")
         self.clients.leave(client, None)
-        for at_us in sorted(random.randrange(gone_us) for _ in range(random.choice((2, 6)))):
-            world.at(world.now + at_us, self._while_hasty, self._publish)
+        for at_us in sorted(random.randrange(gone_us) for _ in range(random.choice(times))):
+            world.at(world.now + at_us, self._while_hasty, publish)
         away_us = random.choice((0, 50_000, 500_000))
         strike = random.choice((self._cut_off, self._kill))
         world.at(world.now + away_us, self._while_hasty, strike, broker, gone_us)
-        goes_on = (client.owner_away or self._owner_away) == "go-on"
-        if goes_on and self._unlucky:
+        if self._goes_on(client) and self._unlucky:
             for frame in OF_ABSENT_OWNERS:
                 self.fuses.arm([frame], self._mishaps)
             self._goes_on_until = world.now + away_us + gone_us + COMPARING_US

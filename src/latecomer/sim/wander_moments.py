@@ -64,9 +64,7 @@ RECIPES = (
     *(Recipe("Standing", "begin anew", "to"),) * 2,
     *(Recipe("Standing", "begin briefly", "any"),) * 3,
     *(Recipe("Rows", "begin briefly", "any"),) * 2,
-    *(Recipe("Attached", "crowd", "from"),) * 4,
-    *(Recipe(OF_TWO, "move", "from"),) * 4,
-    *(Recipe(OF_TWO, "move and cut", "from"),) * 4,
+    *(Recipe("Attached", "bring", "from"),) * 4,
     *(Recipe("End", "move", "to"),) * 3,
     *(Recipe("End", "move and cut", "to"),) * 3,
     *(Recipe(GRANT, "go and begin anew", "to"),) * 6,
@@ -79,6 +77,11 @@ RECIPES = (
     *(Recipe(GRANT, act, "any") for act in ("come", "begin anew", "move", "leave")),
     *(Recipe("Attached", act, "any") for act in ("come", "begin anew", "move", "end")),
 )
+OFTEN = {
+    OF_TWO: (0.5, (Recipe(OF_TWO, "move", "from"), Recipe(OF_TWO, "move and cut", "from"))),
+    "Attached": (0.3, (Recipe("Attached", "crowd", "from"),)),
+}
+"""Moments that are rare enough that nobody needs to wait for the n-th: how likely each is used."""
 AT_LAPSES = ("begin anew", "begin anew", "begin anew", "come", "move", "end", "elsewhere")
 """What is done where a session was on its way in a tree that is lost."""
 
@@ -119,13 +122,16 @@ class Moments(Observer):
     # -- what is waited for ------------------------------------------------------------------------------------------
 
     def sent(self, now: int, sender: BrokerId, receiver: BrokerId, frames: Sequence[LinkMessage]) -> None:
-        if not self.armed:
+        if not self.clients.hasty:
             return
         for frame in frames:
             id = str(getattr(frame, "client", ""))
             if id not in self.clients.clients or getattr(frame, "from_broker", "") != sender:
                 continue  # on the first link of its way
             names = _names(frame)
+            likely, recipes = OFTEN.get(names[-1], (0.0, ()))
+            if recipes and self.random.random() < likely:
+                self._comes(self.random.choice(recipes), id, frame)
             for moment in [moment for moment in self.armed if moment.recipe.frame in names]:
                 moment.count -= 1
                 if not moment.count:
@@ -138,11 +144,13 @@ class Moments(Observer):
         delay_us = self.random.choice(DELAYS_US)
         self.came[recipe] += 1
         self.say(f"moment: {recipe.act} at {place} for {id}, {delay_us} us after {recipe.frame}")
-        self.world.at(self.world.now + delay_us, self._act, recipe.act, id, place, ends["from"])
+        self.world.at(self.world.now + delay_us, self._act, recipe.act, id, place, (ends["from"], ends["to"]))
 
     def noted(self, record: Record) -> None:
         if record.kind is Kind.TREE_ADOPTED and self.clients.hasty:
             self.world.at(self.world.now, self._lapsed, record.broker)
+        elif record.kind is Kind.TREE_READY and self.clients.hasty:
+            self.world.at(self.world.now, self._two, record.broker)
 
     def _lapsed(self, broker: BrokerId) -> None:
         core, random = self.world.nodes[broker].core, self.random
@@ -153,12 +161,25 @@ class Moments(Observer):
                 act, delay_us = random.choice(AT_LAPSES), random.choice(DELAYS_US)
                 self.say(f"moment: {act} at {broker} for {id}, {delay_us} us after its tree was lost")
                 place = random.choice(self.clients.brokers) if act == "elsewhere" else broker
-                self.world.at(self.world.now + delay_us, self._act, act, id, place, broker)
+                self.world.at(self.world.now + delay_us, self._act, act, id, place, (broker, place))
+
+    def _two(self, broker: BrokerId) -> None:
+        """Of two sessions of a client one may be on its way when it is told to end, or when it may at last."""
+        cores = {id: node.core for id, node in self.world.nodes.items() if node.core is not None}
+        core = cores.pop(broker, None)
+        for session in () if core is None else list(core.sessions.by_client.values()):
+            id = session.client
+            elsewhere = any(id in other.sessions.by_client for other in cores.values())
+            if elsewhere and not session.connection and id in self.clients.clients and self.random.random() < 0.5:
+                act = self.random.choice(("move", "move and cut"))
+                self.say(f"moment: {act} at {broker} for {id}, which has another session, in a new tree")
+                having = next(other for other, far in cores.items() if id in far.sessions.by_client)
+                self._act(act, id, broker, (broker, having))
 
     # -- what is done ------------------------------------------------------------------------------------------------
 
-    def _act(self, act: str, id: ClientId, place: BrokerId, sender: BrokerId) -> None:
-        """`sender`: the broker that sent the frame."""
+    def _act(self, act: str, id: ClientId, place: BrokerId, ends: tuple[BrokerId, BrokerId]) -> None:
+        """`ends`: the brokers between which the frame goes."""
         client = self.clients.clients.get(id)
         if not self.clients.hasty or not isinstance(client, Wanderer):
             return  # nothing goes wrong any more when everything is healed
@@ -176,20 +197,22 @@ class Moments(Observer):
         elif act == "crowd":
             self._crowd(client, place)
         elif act in ("move", "move and cut"):
-            self._move(client, place, cut=act == "move and cut")
+            self._move(client, place, self._near(place, ends), cut=act == "move and cut")
+        elif act == "bring":
+            self._move(client, place, ends[1])
         elif act == "end":
             self._end(client, place)
         elif act == "release":
             self._release(id, place)
         else:
-            self._goes(act, client, place, sender)
+            self._goes(act, client, place, ends)
 
-    def _goes(self, act: str, client: Wanderer, place: BrokerId, sender: BrokerId) -> None:
+    def _goes(self, act: str, client: Wanderer, place: BrokerId, ends: tuple[BrokerId, BrokerId]) -> None:
         """The new broker goes away, and the old one does not know whether it has taken the session."""
         self.go(place, self.random.choice(AWAY_US))
         wait_us = self.random.choice((5_000, 100_000, 500_000))
         then = "release" if act == "go and release" else "begin anew"
-        self.world.at(self.world.now + wait_us, self._act, then, client.id, sender, sender)
+        self.world.at(self.world.now + wait_us, self._act, then, client.id, ends[0], ends)
 
     def _come(self, client: Wanderer, place: BrokerId) -> None:
         client.bound_for = place
@@ -217,8 +240,7 @@ class Moments(Observer):
 
     def _flood(self, client: Wanderer, publishers: Sequence[ClientId]) -> None:
         """They publish, as fast as they may, what the session of another one wants, which is about to come."""
-        filters = [wish.filter.topic for wish in client.wishes.values() if not wish.group]
-        topics = [topic for topic in TOPICS if any(topic_matches(filter, topic) for filter in filters)]
+        topics = _topics_of(client) if self.clients.hasty else []
         for id in publishers if topics else ():
             publisher = self.clients.clients.get(id)
             if publisher is None or len(publisher.waiting) > FLOOD:
@@ -231,12 +253,22 @@ class Moments(Observer):
 
     def _crowd(self, visitor: Wanderer, home: BrokerId) -> None:
         """Another client comes to the home of a visitor, which publishes what that one wants."""
-        others = [other for other in self.clients.clients.values() if other is not visitor and other.durable]
+        core = self.world.nodes[home].core
+        there = {} if core is None else core.sessions.by_client
+        others = [
+            other
+            for other in self.clients.clients.values()
+            if isinstance(other, Wanderer) and other.id not in there and other.hand_over != "home-broker"
+            if other is not visitor and other.durable and _topics_of(other)
+        ]
         if others:
-            other = self.random.choice(others)
-            assert isinstance(other, Wanderer)
-            self._come(other, home)
+            random, now = self.random, self.world.now
+            other, wait_us = random.choice(others), random.choice((0, 5_000, 30_000))
             self._flood(other, [visitor.id])
+            self._flood(visitor, [other.id])  # it is granted its session when these are done
+            self.world.at(now + wait_us, self._act, "come", other.id, home, (home, home))
+            again_us = wait_us + random.choice((2_000, 10_000, 40_000))
+            self.world.at(now + again_us, self._flood, other, [visitor.id])
 
     # -- operators ---------------------------------------------------------------------------------------------------
 
@@ -244,14 +276,19 @@ class Moments(Observer):
         if self.world.nodes[place].core is not None:
             self.world.tell(place, wanted)
 
-    def _move(self, client: Wanderer, place: BrokerId, *, cut: bool) -> None:
+    def _move(self, client: Wanderer, place: BrokerId, to: BrokerId, *, cut: bool = False) -> None:
         """An operator wants a session elsewhere; a link of its broker may break when it is on its way."""
-        client.bound_for = self.random.choice(self.clients.brokers)
-        self._tell(place, MoveWanted(client.id, client.bound_for))
+        client.bound_for = to
+        self._tell(place, MoveWanted(client.id, to))
         if cut:
             peer = self.random.choice(list(self.world.nodes[place].neighbours))
             after_us, time_us = self.random.choice((500, 5_000, 25_000)), self.random.choice((10_000, 400_000))
             self.world.at(self.world.now + after_us, self.world.break_wire, place, peer, time_us)
+
+    def _near(self, place: BrokerId, ends: tuple[BrokerId, BrokerId]) -> BrokerId:
+        """A broker to which a session is on its way soon, perhaps before the answer to a frame is here."""
+        near = [peer for peer in self.world.nodes[place].neighbours if peer not in ends]
+        return self.random.choice(near if near and self.random.random() < 0.7 else self.clients.brokers)
 
     def _end(self, client: Wanderer, place: BrokerId) -> None:
         """An operator ends a session."""
@@ -285,6 +322,14 @@ class MomentLives:
         self.random = Random(f"{seed} moments")
         self.on = self.random.random() < LIVES
         self._short = self.on and self.random.random() < 0.6
+        self.goes_on = self.on and self.random.random() < 0.4
+        """Clients that say nothing do not wait for brokers that are away."""
+        self.homely = self.on and self.random.random() < 0.4
+        """Some sessions stay at home."""
+
+    def strands(self) -> int:
+        """How many clients go on elsewhere while their brokers are away, beside those of all lives."""
+        return self.random.choice((0, 2, 4)) if self.on else 0
 
     def settings(self, settings: BrokerSettings, brokers: int) -> BrokerSettings:
         """One event of each origin at a time: much waits for its turn when trees change, and sessions for that."""
@@ -294,6 +339,12 @@ class MomentLives:
     def limits(self, limits: SessionLimits) -> SessionLimits:
         """Queues that a flood fills."""
         return replace(limits, queue_messages=self.random.choice((4, 6, 12))) if self._short else limits
+
+
+def _topics_of(client: Wanderer) -> list[str]:
+    """What a client wants, not in a group."""
+    filters = [wish.filter.topic for wish in client.wishes.values() if not wish.group]
+    return [topic for topic in TOPICS if any(topic_matches(filter, topic) for filter in filters)]
 
 
 def _names(frame: LinkMessage) -> tuple[str, ...]:

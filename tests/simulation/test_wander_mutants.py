@@ -33,7 +33,7 @@ KNOWN = {
     "outlines_are_not_compared_with_the_queue": 8,
     "packet_ids_stay_behind": 7,
     "says_taken_before_the_disk": 18,
-    "shadow_asks_before_events_have_left": 119,
+    "shadow_asks_before_events_have_left": 1538,
     "shadow_is_granted_with_another_cut": 61,
     "shadow_kept_after_lost": 7,
     "shadow_rows_are_taken_as_complete": 76,

@@ -89,8 +89,8 @@ class WanderChaos(MqttChaos):
         self.fuses = Fuses(self.world, self._strike_client, self._tree_ready, self._say, self._strikes_until)
         self.world.observe(self.fuses)
         self._faults["fuse"] = self.fuses.arm
-        draw, stays = self._moment_lives.random, self.ledger.stays
-        self.moments = Moments(draw, self.world, self.clients, self._say, stays.part, stays.released, self._goes_away)
+        told = (self.ledger.stays.part, self.ledger.operator_ended, self.ledger.stays.released)
+        self.moments = Moments(self._moment_lives.random, self.world, self.clients, self._say, *told, self._goes_away)
         if self._moment_lives.on and moving:
             self.world.observe(self.moments)
 
@@ -129,7 +129,8 @@ class WanderChaos(MqttChaos):
             self._homely = 0.4
         if self._homely and draw.random() < 0.4:
             hand_over = replace(hand_over, algorithm="home-broker")
-        return replace(hand_over, tunnel_bytes=draw.choice((1, 1_000, hand_over.tunnel_bytes)))
+        narrow = draw.choice((1, 1_000, hand_over.tunnel_bytes))
+        return hand_over if self._moment_lives.homely else replace(hand_over, tunnel_bytes=narrow)
 
     def _draw_limits(self) -> SessionLimits:
         random, limits = self.random, super()._draw_limits()

@@ -109,6 +109,11 @@ class WanderLedger(Ledger):
                 if group.anchors.pop(client.id, "") is None and not group.anchors:
                     self.excused += group.excuse(1)
 
+    def operator_ended(self, client: ClientId) -> None:
+        """An operator ends a session of a client, perhaps the younger one of two."""
+        self.stays.part(client)
+        self.late.operator_ended(client)
+
     def _owed_elsewhere(self, pipe: WanderPipe) -> bool:
         """Whether a broker still has a publication of the client for somebody who was away."""
         cores = (node.core for id, node in self.world.nodes.items() if id != pipe.host)

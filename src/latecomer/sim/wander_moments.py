@@ -28,7 +28,7 @@ from latecomer.model.ids import BrokerId, ClientId
 from latecomer.model.record import Kind, Record
 from latecomer.model.topics import topic_matches
 from latecomer.sim.mqtt_chaos import TOPICS
-from latecomer.sim.mqtt_clients import Publication
+from latecomer.sim.mqtt_clients import MqttClient, Publication
 from latecomer.sim.sides import Observer
 from latecomer.sim.wander_clients import WanderClients, Wanderer
 from latecomer.sim.world import World
@@ -80,8 +80,9 @@ RECIPES = (
 OFTEN = {
     OF_TWO: (0.5, (Recipe(OF_TWO, "move", "from"), Recipe(OF_TWO, "move and cut", "from"))),
     "Attached": (0.3, (Recipe("Attached", "crowd", "from"),)),
+    "Standing": (0.15, (Recipe("Standing", "flood", "to"),)),
 }
-"""Moments that are rare enough that nobody needs to wait for the n-th: how likely each is used."""
+"""Moments of which nobody waits for the n-th: how likely each is used."""
 AT_LAPSES = ("begin anew", "begin anew", "begin anew", "come", "move", "end", "elsewhere")
 """What is done where a session was on its way in a tree that is lost."""
 
@@ -104,11 +105,15 @@ class Moments(Observer):
     say: Callable[[str], None]
     part: Callable[[ClientId], None]
     """Nothing is promised about a client until the network is whole."""
+    ended: Callable[[ClientId], None]
+    """An operator ends its session."""
     released: Callable[[ClientId], None]
     """An operator takes the promise of its session back."""
     go: Callable[[BrokerId, int], None]
     """A broker goes away for a while."""
     armed: list[_Moment] = field(default_factory=list)
+    crowds: dict[ClientId, ClientId] = field(default_factory=dict)
+    """Clients on their way to the home of a visitor, which publishes what they want at each step of that way."""
     came: Counter[Recipe] = field(default_factory=Counter)
 
     def arm(self) -> None:
@@ -118,6 +123,7 @@ class Moments(Observer):
 
     def disarm(self) -> None:
         self.armed.clear()
+        self.crowds.clear()
 
     # -- what is waited for ------------------------------------------------------------------------------------------
 
@@ -129,6 +135,8 @@ class Moments(Observer):
             if id not in self.clients.clients or getattr(frame, "from_broker", "") != sender:
                 continue  # on the first link of its way
             names = _names(frame)
+            if id in self.crowds and names[0] in ("Ask", "Standing", "Rows"):
+                self.world.at(now, self._flood, self.clients.clients[id], [self.crowds[id]])
             likely, recipes = OFTEN.get(names[-1], (0.0, ()))
             if recipes and self.random.random() < likely:
                 self._comes(self.random.choice(recipes), id, frame)
@@ -233,12 +241,14 @@ class Moments(Observer):
             self._come(client, place)
 
     def _served_at(self, place: BrokerId, id: ClientId) -> list[ClientId]:
-        """Other clients whose sessions are at a broker, and which are connected, there or through a tunnel."""
+        """Other clients whose sessions are at a broker and connected: only those through a tunnel, or all."""
         core = self.world.nodes[place].core
         sessions = () if core is None else core.sessions.by_client.values()
-        return [session.client for session in sessions if session.connection and session.client != id]
+        connected = [session for session in sessions if session.connection and session.client != id]
+        visitors = [session.client for session in connected if session.connection < 0]
+        return visitors if visitors and self.random.random() < 0.7 else [session.client for session in connected]
 
-    def _flood(self, client: Wanderer, publishers: Sequence[ClientId]) -> None:
+    def _flood(self, client: MqttClient, publishers: Sequence[ClientId]) -> None:
         """They publish, as fast as they may, what the session of another one wants, which is about to come."""
         topics = _topics_of(client) if self.clients.hasty else []
         for id in publishers if topics else ():
@@ -267,8 +277,7 @@ class Moments(Observer):
             self._flood(other, [visitor.id])
             self._flood(visitor, [other.id])  # it is granted its session when these are done
             self.world.at(now + wait_us, self._act, "come", other.id, home, (home, home))
-            again_us = wait_us + random.choice((2_000, 10_000, 40_000))
-            self.world.at(now + again_us, self._flood, other, [visitor.id])
+            self.crowds[other.id] = visitor.id
 
     # -- operators ---------------------------------------------------------------------------------------------------
 
@@ -294,7 +303,7 @@ class Moments(Observer):
         """An operator ends a session."""
         core = self.world.nodes[place].core
         if core is not None and client.id in core.sessions.by_client and client.durable:
-            self.part(client.id)
+            self.ended(client.id)
             self._tell(place, SessionEnded(client.id, "moved by a moment"))
 
     def _release(self, id: ClientId, place: BrokerId) -> None:
@@ -337,11 +346,15 @@ class MomentLives:
         return replace(settings, link_max=brokers) if slow else settings
 
     def limits(self, limits: SessionLimits) -> SessionLimits:
-        """Queues that a flood fills."""
-        return replace(limits, queue_messages=self.random.choice((4, 6, 12))) if self._short else limits
+        """Queues that a flood fills, and publishers that need not wait for answers."""
+        if not self._short:
+            return limits
+        return replace(
+            limits, queue_messages=self.random.choice((4, 4, 6, 12)), receive_maximum=self.random.choice((20, 1024))
+        )
 
 
-def _topics_of(client: Wanderer) -> list[str]:
+def _topics_of(client: MqttClient) -> list[str]:
     """What a client wants, not in a group."""
     filters = [wish.filter.topic for wish in client.wishes.values() if not wish.group]
     return [topic for topic in TOPICS if any(topic_matches(filter, topic) for filter in filters)]

@@ -126,7 +126,7 @@ class WanderChaos(MqttChaos):
         self._homely = draw.choice((0.0, 0.0, 0.3, 0.7))
         """How likely a client asks for it."""
         if self._moment_lives.homely:
-            self._homely = 0.4
+            self._homely = 0.6
         if self._homely and draw.random() < 0.4:
             hand_over = replace(hand_over, algorithm="home-broker")
         narrow = draw.choice((1, 1_000, hand_over.tunnel_bytes))
@@ -212,7 +212,7 @@ class WanderChaos(MqttChaos):
             world.at(world.now + ahead.randrange(span), self.fuses.arm, FRAMES)
 
     def _settle(self) -> None:
-        self.clients.hasty, self.clients.whole_since = False, self.world.now
+        self.clients.healed()
         self.fuses.disarm()
         self.moments.disarm()
         # Most brokers that were away meet the new owners of their sessions only when everything is healed.

@@ -8,7 +8,7 @@ of another user is part of it too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from latecomer.sim.mqtt_clients import MqttClient, MqttClients, MqttWitness
 from latecomer.sim.mqtt_pipes import Pipe
 from latecomer.sim.transcript import Transcript
 from latecomer.sim.wander_device import Device
+from latecomer.sim.wander_late import token_of_event
 from latecomer.sim.wander_pipes import WanderPipe, WanderPipes, Welcomes
 from latecomer.sim.world import World
 
@@ -87,6 +88,8 @@ class WanderClients(MqttClients):
         """Clients lose patience, and want new sessions: only while there are faults."""
         self.whole_since: Instant | None = None
         """Since when there has been no fault; None: there are some."""
+        self.unpublished: set[str] = set()
+        """What clients had in hand then, and their brokers get only now."""
         self.between_sessions: Callable[[ClientId], bool] = lambda client: False
         """Whether a client may be given either of two sessions."""
         self.unaware: Callable[[ClientId], bool] = lambda client: False
@@ -183,6 +186,13 @@ class WanderClients(MqttClients):
         self.unavailable += packet.reason != Reason.SESSION_TAKEN_OVER
         client.unanswered = client.doubted  # nothing has changed
 
+    def healed(self) -> None:
+        """Every fault is taken back."""
+        self.hasty, self.whole_since = False, self.world.now
+        publications = [publication for client in self.clients.values() for publication in client.waiting]
+        publications += [one.publication for client in self.clients.values() for one in client.outgoing.values()]
+        self.unpublished = {publication.token for publication in publications}
+
     def _is_whole(self) -> bool:
         """Whether there has been no fault for so long that nobody needs to be told to try again later."""
         return self.whole_since is not None and self.world.now > self.whole_since + WHOLE_US
@@ -196,7 +206,7 @@ class WanderClients(MqttClients):
         worked off what they had then are an excuse: whatever came later finds no such queue."""
         assert self.whole_since is not None
         cores = {id: node.core for id, node in self.world.nodes.items() if node.core is not None}
-        behind = {id: core for id, core in cores.items() if _is_behind(core, self.whole_since)}
+        behind = {id: core for id, core in cores.items() if _is_behind(core, self.whole_since, self.unpublished)}
         settled = all(core.events.settling.settled for core in cores.values())
         return client.broker in behind or any(not settled or _keeps(core, client.id) for core in behind.values())
 
@@ -321,11 +331,11 @@ class WanderClients(MqttClients):
         return [pipe for c in self.clients.values() for pipe in self.pipes.left_open(c.id, c.pipe)]
 
 
-def _is_behind(core: Broker, since: Instant) -> bool:
+def _is_behind(core: Broker, since: Instant, unpublished: Container[str]) -> bool:
     """Whether an event from before that time waits for its turn, or is on its way, to brokers that are there."""
     outbox = core.events.outbox
-    first = next(iter(outbox.under_way), outbox.queue[0] if outbox.queue else None)
-    return first is not None and outbox.entries[first].event.published_us < since
+    events = (outbox.entries[seq].event for seq in (*outbox.under_way, *outbox.queue))
+    return any(event.published_us < since or token_of_event(event) in unpublished for event in events)
 
 
 def _keeps(core: Broker, client: ClientId) -> bool:

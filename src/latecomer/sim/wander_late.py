@@ -72,7 +72,7 @@ class LateLedger:
         for write in writes:
             if isinstance(write, Put) and write.table == LEFTOVERS and isinstance(write.value, Parcel):
                 event, waiter = write.value.event, self._of(write.group)
-                token, id = _token(event), str(event.id)
+                token, id = token_of_event(event), str(event.id)
                 waiter.left_at.setdefault(token, {})[broker] = None
                 waiter.tokens[id] = token
                 if event.qos == 2:
@@ -158,6 +158,7 @@ class LateLedger:
             waiter.ended = False
 
 
-def _token(event: Event) -> str:
+def token_of_event(event: Event) -> str:
+    """Which publication an event carries; empty: it does not say."""
     user = () if event.extras is None else event.extras.user
     return token_of(Publish(event.topic, event.payload, properties=Properties(user=user)))

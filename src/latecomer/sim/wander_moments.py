@@ -79,7 +79,7 @@ RECIPES = (
 )
 OFTEN = {
     OF_TWO: (0.5, (Recipe(OF_TWO, "move", "from"), Recipe(OF_TWO, "move and cut", "from"))),
-    "Attached": (0.3, (Recipe("Attached", "crowd", "from"),)),
+    "Attached": (0.8, (Recipe("Attached", "crowd", "from"),)),
     "Standing": (0.15, (Recipe("Standing", "flood", "to"),)),
 }
 """Moments of which nobody waits for the n-th: how likely each is used."""
@@ -274,8 +274,9 @@ class Moments(Observer):
         if others:
             random, now = self.random, self.world.now
             other, wait_us = random.choice(others), random.choice((0, 5_000, 30_000))
-            self._flood(other, [visitor.id])
-            self._flood(visitor, [other.id])  # it is granted its session when these are done
+            if random.random() < 0.5:  # much waits for its turn there, and the other one for that
+                self._flood(other, [visitor.id])
+                self._flood(visitor, [other.id])  # it is granted its session when these are done
             self.world.at(now + wait_us, self._act, "come", other.id, home, (home, home))
             self.crowds[other.id] = visitor.id
 
@@ -333,7 +334,7 @@ class MomentLives:
         self._short = self.on and self.random.random() < 0.6
         self.goes_on = self.on and self.random.random() < 0.4
         """Clients that say nothing do not wait for brokers that are away."""
-        self.homely = self.on and self.random.random() < 0.4
+        self.homely = self.on and self.random.random() < 0.6
         """Some sessions stay at home."""
 
     def strands(self) -> int:

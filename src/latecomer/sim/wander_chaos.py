@@ -127,6 +127,7 @@ class WanderChaos(MqttChaos):
         """How likely a client asks for it."""
         if self._moment_lives.homely:
             self._homely = 0.6
+            self.device.brings = True
         if self._homely and draw.random() < 0.4:
             hand_over = replace(hand_over, algorithm="home-broker")
         narrow = draw.choice((1, 1_000, hand_over.tunnel_bytes))

@@ -165,7 +165,12 @@ class Moments(Observer):
         if core is None:
             return
         for id in list(core.mobility.departures.lapsing):
-            if id in self.clients.clients and random.random() < LAPSES:
+            if id not in self.clients.clients:
+                continue
+            if (having := self._having(id, broker)) and random.random() < 0.8:
+                # It is told to end when the tree is there, and may end when everything from before has arrived.
+                self._flood(self.clients.clients[id], self._served_at(random.choice((broker, having)), id))
+            elif random.random() < LAPSES:
                 act, delay_us = random.choice(AT_LAPSES), random.choice(DELAYS_US)
                 self.say(f"moment: {act} at {broker} for {id}, {delay_us} us after its tree was lost")
                 place = random.choice(self.clients.brokers) if act == "elsewhere" else broker
@@ -173,16 +178,18 @@ class Moments(Observer):
 
     def _two(self, broker: BrokerId) -> None:
         """Of two sessions of a client one may be on its way when it is told to end, or when it may at last."""
-        cores = {id: node.core for id, node in self.world.nodes.items() if node.core is not None}
-        core = cores.pop(broker, None)
+        core = self.world.nodes[broker].core
         for session in () if core is None else list(core.sessions.by_client.values()):
-            id = session.client
-            elsewhere = any(id in other.sessions.by_client for other in cores.values())
-            if elsewhere and not session.connection and id in self.clients.clients and self.random.random() < 0.5:
+            id, having = session.client, self._having(session.client, broker)
+            if having and not session.connection and id in self.clients.clients and self.random.random() < 0.5:
                 act = self.random.choice(("move", "move and cut"))
                 self.say(f"moment: {act} at {broker} for {id}, which has another session, in a new tree")
-                having = next(other for other, far in cores.items() if id in far.sessions.by_client)
                 self._act(act, id, broker, (broker, having))
+
+    def _having(self, id: ClientId, broker: BrokerId) -> BrokerId:
+        """Another broker that has a session of a client; empty: none."""
+        cores = {other: node.core for other, node in self.world.nodes.items() if other != broker}
+        return next((other for other, core in cores.items() if core and id in core.sessions.by_client), "")
 
     # -- what is done ------------------------------------------------------------------------------------------------
 
@@ -273,7 +280,7 @@ class Moments(Observer):
         ]
         if others:
             random, now = self.random, self.world.now
-            other, wait_us = random.choice(others), random.choice((0, 5_000, 30_000))
+            other, wait_us = random.choice(others), random.choice((0, 5_000, 30_000, 100_000))
             if random.random() < 0.5:  # much waits for its turn there, and the other one for that
                 self._flood(other, [visitor.id])
                 self._flood(visitor, [other.id])  # it is granted its session when these are done

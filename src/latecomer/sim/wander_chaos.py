@@ -318,14 +318,14 @@ class WanderChaos(MqttChaos):
         clients = [client for client in self.clients.clients.values() if client.connected and self._goes_on(client)]
         if clients:
             client = self._apart.choice(clients)
-            self._strand_one(client, partial(self._publish_much, client.broker), (10, 20))
+            self._strand_one(client, partial(self._publish_much, client.broker), (5, 10))
 
     def _publish_much(self, broker: BrokerId) -> None:
         """At the broker that is away, and elsewhere: both have to catch up."""
         random = self._apart
         there = [client for client in self.clients.clients.values() if client.broker == broker]
         for client in (self._client(), random.choice(there) if there else self._client()):
-            for _ in range(3):
+            for _ in range(2):
                 client.published += 1
                 token, qos = f"{client.id}:{client.published}", random.choice((1, 2))
                 topic = random.choice(TOPICS)

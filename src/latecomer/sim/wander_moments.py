@@ -42,6 +42,9 @@ AWAY_US = (600_000, 2_500_000, 6_000_000)
 """How long a broker is away that goes at such a moment."""
 FLOOD = 16
 """Publications of a flood: more than some queues take."""
+FLOODS_MAX, SLOW_FLOODS_MAX = 800, 120
+"""Publications of all floods of a round, and where each origin has one event under way at a time: more could not be
+worked off in the time in which a network must become quiet."""
 
 GRANT, GIVEN_BACK, WITH_DIGEST, OF_TWO = "grant", "taken no", "ask with a digest", "here of two"
 """Frames that have the name of another one for its type."""
@@ -112,12 +115,16 @@ class Moments(Observer):
     go: Callable[[BrokerId, int], None]
     """A broker goes away for a while."""
     armed: list[_Moment] = field(default_factory=list)
+    left: int = 0
+    """So much may still be published in floods of this round."""
     crowds: dict[ClientId, ClientId] = field(default_factory=dict)
     """Clients on their way to the home of a visitor, which publishes what they want at each step of that way."""
     came: Counter[Recipe] = field(default_factory=Counter)
 
     def arm(self) -> None:
         """A round of a life begins."""
+        slow = self.world.settings.link_max <= len(self.world.nodes)
+        self.left = SLOW_FLOODS_MAX if slow else FLOODS_MAX
         for _ in range(self.random.choice((8, 16, 30))):
             self.armed.append(_Moment(self.random.choice(RECIPES), self.random.choice((1, 1, 2, 3, 5, 8))))
 
@@ -260,8 +267,9 @@ class Moments(Observer):
         topics = _topics_of(client) if self.clients.hasty else []
         for id in publishers if topics else ():
             publisher = self.clients.clients.get(id)
-            if publisher is None or len(publisher.waiting) > FLOOD:
+            if publisher is None or len(publisher.waiting) > FLOOD or self.left <= 0:
                 continue
+            self.left -= FLOOD // min(len(publishers), 4)
             for _ in range(FLOOD // min(len(publishers), 4)):
                 publisher.published += 1
                 token, topic = f"{id}:{publisher.published}", self.random.choice(topics)

@@ -86,7 +86,7 @@ OFTEN = {
     "Standing": (0.15, (Recipe("Standing", "flood", "to"),)),
 }
 """Moments of which nobody waits for the n-th: how likely each is used."""
-AT_LAPSES = ("begin anew", "begin anew", "begin anew", "come", "move", "end", "elsewhere")
+AT_LAPSES = ("begin anew", "begin anew", "begin anew", "come", "move", "end", "end", "elsewhere")
 """What is done where a session was on its way in a tree that is lost."""
 
 
@@ -176,7 +176,8 @@ class Moments(Observer):
                 continue
             if (having := self._having(id, broker)) and random.random() < 0.8:
                 # It is told to end when the tree is there, and may end when everything from before has arrived.
-                self._flood(self.clients.clients[id], self._served_at(random.choice((broker, having)), id))
+                place = broker if random.random() < 0.75 else having
+                self._flood(self.clients.clients[id], self._served_at(place, id))
             elif random.random() < LAPSES:
                 act, delay_us = random.choice(AT_LAPSES), random.choice(DELAYS_US)
                 self.say(f"moment: {act} at {broker} for {id}, {delay_us} us after its tree was lost")

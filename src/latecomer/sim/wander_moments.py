@@ -73,6 +73,7 @@ RECIPES = (
     *(Recipe(GRANT, "go and begin anew", "to"),) * 6,
     *(Recipe(GRANT, "go and release", "to"),) * 4,
     *(Recipe(GIVEN_BACK, "release", "to"),) * 2,
+    *(Recipe("Here", "end", "from"),) * 2,
     *(Recipe(frame, "end", place) for frame in ("Standing", "Rows", GRANT) for place in ("from", "to")),
     *(Recipe("Ask", act, "any") for act in ("come", "begin anew", "move", "leave")),
     *(Recipe("Standing", act, "any") for act in ("come", "begin anew", "move", "leave")),
@@ -176,8 +177,7 @@ class Moments(Observer):
                 continue
             if (having := self._having(id, broker)) and random.random() < 0.8:
                 # It is told to end when the tree is there, and may end when everything from before has arrived.
-                place = broker if random.random() < 0.75 else having
-                self._flood(self.clients.clients[id], self._served_at(place, id))
+                self._flood(self.clients.clients[id], self._served_at(random.choice((broker, having)), id))
             elif random.random() < LAPSES:
                 act, delay_us = random.choice(AT_LAPSES), random.choice(DELAYS_US)
                 self.say(f"moment: {act} at {broker} for {id}, {delay_us} us after its tree was lost")

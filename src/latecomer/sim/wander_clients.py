@@ -17,6 +17,7 @@ from latecomer.core.inputs import MoveWanted
 from latecomer.core.session.limits import NEVER_S
 from latecomer.messages.mqtt import V5, Connack, Connect, Disconnect, Packet, Properties, Publish, Reason
 from latecomer.model.ids import BrokerId, ClientId, Instant
+from latecomer.model.record import Kind, Record
 from latecomer.sim.mqtt_clients import MqttClient, MqttClients, MqttWitness
 from latecomer.sim.mqtt_pipes import Pipe
 from latecomer.sim.transcript import Transcript
@@ -147,6 +148,14 @@ class WanderClients(MqttClients):
         if dice < 0.8:
             return (("previous-broker", client.welcomed_by), *words)
         return (("previous-broker", random.choice((*self.brokers, "nowhere", ""))), *words)
+
+    def noted(self, record: Record) -> None:
+        """A refusal may have to go through a tunnel that is gone: the client sends again what was refused, behind what
+        its broker took later."""
+        client = self.clients.get(record.client) if record.kind is Kind.REFUSED and record.topic else None
+        for outgoing in () if client is None else client.outgoing.values():
+            if outgoing.publication.topic == record.topic and not client.connected:
+                outgoing.refused = True
 
     def _lose_patience(self, client: Wanderer, pipe: Pipe) -> None:
         if client.pipe is pipe and not client.connected and self.hasty:

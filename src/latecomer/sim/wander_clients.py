@@ -152,10 +152,11 @@ class WanderClients(MqttClients):
     def noted(self, record: Record) -> None:
         """A refusal may have to go through a tunnel that is gone: the client sends again what was refused, behind what
         its broker took later."""
-        client = self.clients.get(record.client) if record.kind is Kind.REFUSED and record.topic else None
-        for outgoing in () if client is None else client.outgoing.values():
-            if outgoing.publication.topic == record.topic and not client.connected:
-                outgoing.refused = True
+        client = self.clients.get(record.client)
+        if record.kind is not Kind.REFUSED or not record.topic or client is None or client.connected:
+            return
+        for outgoing in client.outgoing.values():
+            outgoing.refused |= outgoing.publication.topic == record.topic
 
     def _lose_patience(self, client: Wanderer, pipe: Pipe) -> None:
         if client.pipe is pipe and not client.connected and self.hasty:

@@ -17,6 +17,7 @@ from latecomer.sim.soak import judge
 from latecomer.sim.transcript import Digest
 from latecomer.sim.wander_chaos import WanderChaos, live_wander
 from latecomer.sim.wander_fuses import FRAMES
+from latecomer.sim.wander_moments import OFTEN, RECIPES
 from tests.simulation.blocks import blocks
 from tests.simulation.test_mqtt_seeds import told
 
@@ -274,6 +275,8 @@ class Watched(WanderChaos):
             frame, _, strike = name.partition(" ")
             self.seen[f"fuse {frame}"] += count
             self.seen[f"strike {strike}"] += count
+        for recipe, count in self.moments.came.items():
+            self.seen[f"moment {recipe.act}"] += count
         for stay in (stay for stays_of_one in stays.by_client.values() for stay in stays_of_one):
             if stay.pipe.connect.will is not None:
                 self.seen[f"will published {stays.wills[stay.pipe.connect.will.topic]}"] += 1
@@ -293,6 +296,7 @@ EXPECTED = {
     *("will published 0", "will published 1", "outlines", "outlines that the log cannot fill"),
     *("subscriptions brought", "subscriptions brought rightly", "tunnels"),
     *{f"fuse {frame}" for frame in FRAMES}.difference(SELDOM),
+    *(f"moment {recipe.act}" for recipes in (RECIPES, *(often for _, often in OFTEN.values())) for recipe in recipes),
     *(f"strike {strike}" for strike in ("crash", "torn", "cut", "partition", "deafen", "pause", "hop", "break")),
 }
 

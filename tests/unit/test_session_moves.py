@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from latecomer.core.inputs import LinkReceived, MoveWanted, ReleaseWanted
+from latecomer.core.inputs import LinkReceived, MoveWanted, ReleaseWanted, SessionEnded
 from latecomer.messages.hand_over import Rows
 from latecomer.messages.mqtt import Disconnect, Reason
 from latecomer.runtime.session_views import session_page
@@ -91,6 +91,23 @@ def test_a_promised_session_is_taken_back() -> None:
     wire = a.dial("s")
     wire.connect(clean_start=False, session_expiry_s=3600)
     assert b"missed" in [getattr(packet, "payload", b"") for packet in wire.take()]
+
+
+def test_a_promised_session_ends_where_it_goes() -> None:
+    """Ended at the old broker, which does not know whether the other one has it, it would live on there."""
+    net, a, _ = pair()
+    away(net, a)
+    a.tell(MoveWanted("s", "b"))
+    assert a.broker.mobility.wishes.problem_of_end("s") == ""
+    while shown(a)["s"] != ("promised", "b"):
+        assert one_step(net), "the session was never promised"
+    problem = a.broker.mobility.wishes.problem_of_end("s")
+    assert problem == "the session of s is promised to b: end it there, or take it back first"
+    a.tell(SessionEnded("s", "not here"))
+    assert shown(a)["s"] == ("promised", "b")
+    a.tell(ReleaseWanted("s"))
+    a.tell(SessionEnded("s", "now it is here"))
+    assert "s" not in shown(a)
 
 
 def one_step(net: Net) -> bool:

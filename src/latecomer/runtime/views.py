@@ -282,6 +282,9 @@ class Views:
     def end_session(self, client: ClientId, reason: str) -> bool:
         if client not in self.core.sessions.by_client:
             return False
+        problem = self.core.mobility.wishes.problem_of_end(client)
+        if problem:
+            raise LatecomerError(problem)
         log.info("the session of %s is ended by the operator: %s", client, reason)
         self.node.driver.tell(SessionEnded(client, reason))
         return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from msgspec.structs import replace
@@ -32,6 +33,7 @@ from latecomer.sim.wander_clients import WanderClients, Wanderer
 from latecomer.sim.wander_coverage import Coverage, Step
 from latecomer.sim.wander_device import Device
 from latecomer.sim.wander_fuses import OF_ABSENT_OWNERS, Fuses
+from latecomer.sim.wander_moments import MomentLives, Moments
 
 OTHERS = ("", "standard", "logging")
 """What clients ask for that do not want their sessions to stay at home."""
@@ -64,6 +66,9 @@ class WanderChaos(MqttChaos):
     def __init__(self, seed: int, transcript: Transcript | None, *, moving: bool = True) -> None:
         self._apart = Random(f"{seed} owner away")
         self._owner_away: OwnerAway = self._apart.choice(("hold", "go-on"))
+        self._moment_lives = MomentLives(seed)
+        if self._moment_lives.goes_on:
+            self._owner_away = "go-on"
         self._given_max = self._apart.choice((given.GIVEN_MAX, given.GIVEN_MAX, 3))
         self._mishaps = Random(f"{seed} leftovers mishap")
         self._unlucky = self._mishaps.random() < UNLUCKY
@@ -84,6 +89,10 @@ class WanderChaos(MqttChaos):
         self.fuses = Fuses(self.world, self._strike_client, self._tree_ready, self._say, self._strikes_until)
         self.world.observe(self.fuses)
         self._faults["fuse"] = self.fuses.arm
+        told = (self.ledger.stays.part, self.ledger.operator_ended, self.ledger.stays.released)
+        self.moments = Moments(self._moment_lives.random, self.world, self.clients, self._say, *told, self._goes_away)
+        if self._moment_lives.on and moving:
+            self.world.observe(self.moments)
 
     def _people(self) -> None:
         self.ledger = WanderLedger(self.world)
@@ -109,20 +118,24 @@ class WanderChaos(MqttChaos):
             settings = replace(settings, link_max=len(topology.nodes))
         if random.random() < 0.4:  # brokers are soon found to be away, and events kept for them
             settings = replace(settings, heartbeat_us=100_000, hold_us=300_000)
-        return settings
+        return self._moment_lives.settings(settings, len(topology.nodes))
 
     def _draw_tunnels(self, hand_over: HandOverSettings) -> HandOverSettings:
         """Sessions that stay at home: everybody's, unless a client wants something else; or only some."""
         draw = self.tunnels
         self._homely = draw.choice((0.0, 0.0, 0.3, 0.7))
         """How likely a client asks for it."""
+        if self._moment_lives.homely:
+            self._homely = 0.6
+            self.device.brings = True
         if self._homely and draw.random() < 0.4:
             hand_over = replace(hand_over, algorithm="home-broker")
-        return replace(hand_over, tunnel_bytes=draw.choice((1, 1_000, hand_over.tunnel_bytes)))
+        narrow = draw.choice((1, 1_000, hand_over.tunnel_bytes))
+        return hand_over if self._moment_lives.homely else replace(hand_over, tunnel_bytes=narrow)
 
     def _draw_limits(self) -> SessionLimits:
         random, limits = self.random, super()._draw_limits()
-        return replace(limits, queue_messages=random.choice((10_000,) * 5 + (4, 12)))
+        return self._moment_lives.limits(replace(limits, queue_messages=random.choice((10_000,) * 5 + (4, 12))))
 
     # -- the life ----------------------------------------------------------------------------------------------------
 
@@ -171,6 +184,8 @@ class WanderChaos(MqttChaos):
         random, world = self.random, self.world
         self.clients.hasty, self.clients.whole_since = True, None
         self._stroll_about(span)
+        if self._moment_lives.on:
+            self.moments.arm()
         if self._ahead.calm:
             return
         for _ in range(random.choice((4, 12, 30))):
@@ -187,6 +202,8 @@ class WanderChaos(MqttChaos):
             world.at(world.now + random.randrange(span), self._fault, "fuse")
         for _ in range(self._apart.choice((0, 0, 1, 2))):
             world.at(world.now + self._apart.randrange(span), self._strand)
+        for _ in range(self._moment_lives.strands()):
+            world.at(world.now + self._apart.randrange(span), self._go_on)
 
     def _stroll_about(self, span: int) -> None:
         world, ahead = self.world, self._ahead.random
@@ -196,8 +213,9 @@ class WanderChaos(MqttChaos):
             world.at(world.now + ahead.randrange(span), self.fuses.arm, FRAMES)
 
     def _settle(self) -> None:
-        self.clients.hasty, self.clients.whole_since = False, self.world.now
+        self.clients.healed()
         self.fuses.disarm()
+        self.moments.disarm()
         # Most brokers that were away meet the new owners of their sessions only when everything is healed.
         self.fuses.arm_page(self._pages)
         super()._settle()
@@ -293,21 +311,44 @@ class WanderChaos(MqttChaos):
     def _strand(self) -> None:
         """A client leaves, its broker goes away, things are published, and the client comes elsewhere: before its
         broker is back, or just then."""
+        self._strand_one(self._apart.choice(list(self.clients.clients.values())), self._publish, (2, 6))
+
+    def _go_on(self) -> None:
+        """The same, with somebody who does not wait for that broker; it has to catch up with much when it is back."""
+        clients = [client for client in self.clients.clients.values() if client.connected and self._goes_on(client)]
+        if clients:
+            client = self._apart.choice(clients)
+            self._strand_one(client, partial(self._publish_much, client.broker), (5, 10))
+
+    def _publish_much(self, broker: BrokerId) -> None:
+        """At the broker that is away, and elsewhere: both have to catch up."""
+        random = self._apart
+        there = [client for client in self.clients.clients.values() if client.broker == broker]
+        for client in (self._client(), random.choice(there) if there else self._client()):
+            for _ in range(2):
+                client.published += 1
+                token, qos = f"{client.id}:{client.published}", random.choice((1, 2))
+                topic = random.choice(TOPICS)
+                self.clients.publish(client, Publication(token, client.id, client.published, topic, qos, value=9))
+
+    def _goes_on(self, client: MqttClient) -> bool:
+        assert isinstance(client, Wanderer)
+        return (client.owner_away or self._owner_away) == "go-on"
+
+    def _strand_one(self, client: MqttClient, publish: Callable[[], None], times: tuple[int, int]) -> None:
         random, world = self._apart, self.world
-        client = random.choice(list(self.clients.clients.values()))
         assert isinstance(client, Wanderer)
         if not client.connected or client.expiry_s != NEVER_S or not self.clients.hasty:
             return
         broker, gone_us = client.broker, random.choice((2_500_000, 4_000_000, 6_000_000))
         self._say(f"{client.id} leaves {broker}, which goes away for {gone_us} us")
         self.clients.leave(client, None)
-        for at_us in sorted(random.randrange(gone_us) for _ in range(random.choice((2, 6)))):
-            world.at(world.now + at_us, self._while_hasty, self._publish)
+        for at_us in sorted(random.randrange(gone_us) for _ in range(random.choice(times))):
+            world.at(world.now + at_us, self._while_hasty, publish)
         away_us = random.choice((0, 50_000, 500_000))
         strike = random.choice((self._cut_off, self._kill))
         world.at(world.now + away_us, self._while_hasty, strike, broker, gone_us)
-        goes_on = (client.owner_away or self._owner_away) == "go-on"
-        if goes_on and self._unlucky:
+        if self._goes_on(client) and self._unlucky:
             for frame in OF_ABSENT_OWNERS:
                 self.fuses.arm([frame], self._mishaps)
             self._goes_on_until = world.now + away_us + gone_us + COMPARING_US
@@ -326,6 +367,12 @@ class WanderChaos(MqttChaos):
     def _kill(self, broker: BrokerId, time_us: int) -> None:
         self.world.crash(broker)
         self.world.at(self.world.now + time_us, self.world.start, broker)
+
+    def _goes_away(self, broker: BrokerId, time_us: int) -> None:
+        if self._moment_lives.random.random() < 0.5:
+            self._cut_off(broker, time_us)
+        elif self.world.nodes[broker].core is not None:
+            self._kill(broker, time_us)
 
     def _hesitate(self) -> None:
         """A client comes back elsewhere just before, or after, its will or its session would have been due."""

@@ -71,10 +71,11 @@ class WanderLedger(Ledger):
 
     def began(self, pipe: WanderPipe, present: bool) -> None:
         """A broker sends a CONNACK that welcomes a client."""
+        before = self.stays.by_client.get(pipe.client, [])
         old = (pipe.client, pipe.host) in self.owners.left_over or self.owners.superseded(pipe)
+        old |= present and bool(before) and before[-1].ends_session  # one that was gone before others heard of it
         self.owners.began(pipe, present)
         self.late.began(pipe.client, present, clean=pipe.connect.clean_start, old=old)
-        before = self.stays.by_client.get(pipe.client, [])
         last = before[-1].pipe if before else None
         moved = isinstance(last, WanderPipe) and last.host != pipe.host
         if moved and not (present and self.whole_at(pipe.host) and not self._owed_elsewhere(pipe)):
@@ -110,6 +111,11 @@ class WanderLedger(Ledger):
                 self._unsettle_group(group)
                 if group.anchors.pop(client.id, "") is None and not group.anchors:
                     self.excused += group.excuse(1)
+
+    def operator_ended(self, client: ClientId) -> None:
+        """An operator ends a session of a client, perhaps the younger one of two."""
+        self.stays.part(client)
+        self.late.operator_ended(client)
 
     def _owed_elsewhere(self, pipe: WanderPipe) -> bool:
         """Whether a broker still has a publication of the client for somebody who was away."""

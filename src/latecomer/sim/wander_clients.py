@@ -8,7 +8,7 @@ of another user is part of it too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,10 +17,12 @@ from latecomer.core.inputs import MoveWanted
 from latecomer.core.session.limits import NEVER_S
 from latecomer.messages.mqtt import V5, Connack, Connect, Disconnect, Packet, Properties, Publish, Reason
 from latecomer.model.ids import BrokerId, ClientId, Instant
+from latecomer.model.record import Kind, Record
 from latecomer.sim.mqtt_clients import MqttClient, MqttClients, MqttWitness
 from latecomer.sim.mqtt_pipes import Pipe
 from latecomer.sim.transcript import Transcript
 from latecomer.sim.wander_device import Device
+from latecomer.sim.wander_late import token_of_event
 from latecomer.sim.wander_pipes import WanderPipe, WanderPipes, Welcomes
 from latecomer.sim.world import World
 
@@ -87,6 +89,8 @@ class WanderClients(MqttClients):
         """Clients lose patience, and want new sessions: only while there are faults."""
         self.whole_since: Instant | None = None
         """Since when there has been no fault; None: there are some."""
+        self.unpublished: set[str] = set()
+        """What clients had in hand then, and their brokers get only now."""
         self.between_sessions: Callable[[ClientId], bool] = lambda client: False
         """Whether a client may be given either of two sessions."""
         self.unaware: Callable[[ClientId], bool] = lambda client: False
@@ -145,6 +149,15 @@ class WanderClients(MqttClients):
             return (("previous-broker", client.welcomed_by), *words)
         return (("previous-broker", random.choice((*self.brokers, "nowhere", ""))), *words)
 
+    def noted(self, record: Record) -> None:
+        """A refusal may have to go through a tunnel that is gone: the client sends again what was refused, behind what
+        its broker took later."""
+        client = self.clients.get(record.client)
+        if record.kind is not Kind.REFUSED or not record.topic or client is None or client.connected:
+            return
+        for outgoing in client.outgoing.values():
+            outgoing.refused |= outgoing.publication.topic == record.topic
+
     def _lose_patience(self, client: Wanderer, pipe: Pipe) -> None:
         if client.pipe is pipe and not client.connected and self.hasty:
             self._disconnected(client)
@@ -183,6 +196,13 @@ class WanderClients(MqttClients):
         self.unavailable += packet.reason != Reason.SESSION_TAKEN_OVER
         client.unanswered = client.doubted  # nothing has changed
 
+    def healed(self) -> None:
+        """Every fault is taken back."""
+        self.hasty, self.whole_since = False, self.world.now
+        publications = [publication for client in self.clients.values() for publication in client.waiting]
+        publications += [one.publication for client in self.clients.values() for one in client.outgoing.values()]
+        self.unpublished = {publication.token for publication in publications}
+
     def _is_whole(self) -> bool:
         """Whether there has been no fault for so long that nobody needs to be told to try again later."""
         return self.whole_since is not None and self.world.now > self.whole_since + WHOLE_US
@@ -196,7 +216,7 @@ class WanderClients(MqttClients):
         worked off what they had then are an excuse: whatever came later finds no such queue."""
         assert self.whole_since is not None
         cores = {id: node.core for id, node in self.world.nodes.items() if node.core is not None}
-        behind = {id: core for id, core in cores.items() if _is_behind(core, self.whole_since)}
+        behind = {id: core for id, core in cores.items() if _is_behind(core, self.whole_since, self.unpublished)}
         settled = all(core.events.settling.settled for core in cores.values())
         return client.broker in behind or any(not settled or _keeps(core, client.id) for core in behind.values())
 
@@ -213,6 +233,8 @@ class WanderClients(MqttClients):
             return
         if packet.reason == Reason.USE_ANOTHER_SERVER and client.bound_for:
             return  # an operator wants it
+        if packet.reason == Reason.ADMINISTRATIVE_ACTION and self.between_sessions(client.id):
+            return  # an operator has ended its session (`wander_moments`)
         pipe = client.pipe
         assert isinstance(pipe, WanderPipe)
         if packet.reason == Reason.SERVER_BUSY and pipe.home:
@@ -319,11 +341,11 @@ class WanderClients(MqttClients):
         return [pipe for c in self.clients.values() for pipe in self.pipes.left_open(c.id, c.pipe)]
 
 
-def _is_behind(core: Broker, since: Instant) -> bool:
+def _is_behind(core: Broker, since: Instant, unpublished: Container[str]) -> bool:
     """Whether an event from before that time waits for its turn, or is on its way, to brokers that are there."""
     outbox = core.events.outbox
-    first = next(iter(outbox.under_way), outbox.queue[0] if outbox.queue else None)
-    return first is not None and outbox.entries[first].event.published_us < since
+    events = (outbox.entries[seq].event for seq in (*outbox.under_way, *outbox.queue))
+    return any(event.published_us < since or token_of_event(event) in unpublished for event in events)
 
 
 def _keeps(core: Broker, client: ClientId) -> bool:

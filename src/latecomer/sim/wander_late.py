@@ -49,6 +49,8 @@ class _Waiter:
     """It asked for its present session to be new: what others have of older ones is discarded."""
     told: bool = True
     """It has read that its session is new."""
+    ended: bool = False
+    """An operator has ended one of its sessions, and with it what waited there, or was to come there."""
     confused: bool = False
     """It was given its old session again, or does not know that it has a new one: packet ids mean nothing to it."""
 
@@ -70,7 +72,7 @@ class LateLedger:
         for write in writes:
             if isinstance(write, Put) and write.table == LEFTOVERS and isinstance(write.value, Parcel):
                 event, waiter = write.value.event, self._of(write.group)
-                token, id = _token(event), str(event.id)
+                token, id = token_of_event(event), str(event.id)
                 waiter.left_at.setdefault(token, {})[broker] = None
                 waiter.tokens[id] = token
                 if event.qos == 2:
@@ -111,6 +113,10 @@ class LateLedger:
         """It wants nothing of what was."""
         self._of(client).owed.clear()
 
+    def operator_ended(self, client: ClientId) -> None:
+        """What waits for it in any session is no longer promised."""
+        self._of(client).ended = True
+
     def left_over(self, client: ClientId, packet: Publish) -> bool:
         """Whether a publication was left over for a client: it may come late, and again with QoS 1."""
         return token_of(packet) in self._of(client).left_at
@@ -144,13 +150,15 @@ class LateLedger:
         """All is quiet: whatever was left over has come."""
         for client in clients:
             waiter = self._of(client.id)
-            if client.expiry_s == NEVER_S and not waiter.confused:
+            if client.expiry_s == NEVER_S and not waiter.confused and not waiter.ended:
                 for token in waiter.owed:
                     kept = ", ".join(waiter.left_at[token])
                     self.violate("late", f"{client.id} never got {token}, which was left over at {kept}")
             waiter.owed.clear()
+            waiter.ended = False
 
 
-def _token(event: Event) -> str:
+def token_of_event(event: Event) -> str:
+    """Which publication an event carries; empty: it does not say."""
     user = () if event.extras is None else event.extras.user
     return token_of(Publish(event.topic, event.payload, properties=Properties(user=user)))

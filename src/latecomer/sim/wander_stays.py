@@ -58,6 +58,8 @@ class WanderStays(Stays):
     """Connections that ended in the step in which they began, before their CONNACK left."""
     spans: dict[ClientId, list[list[Instant]]] = field(default_factory=dict)
     """From when until when sessions were handed over; without an end: they still are."""
+    stood: dict[Attempt, None] = field(default_factory=dict)
+    """Attempts that were answered with a session's row. The answer leaves again over a link that was made again."""
     given_up: dict[Attempt, None] = field(default_factory=dict)
     endings: dict[str, None] = field(default_factory=dict)
     """The steps in which connections or sessions began or ended: with them a hand-over may."""
@@ -231,14 +233,25 @@ class WanderStays(Stays):
     def sent(self, sender: BrokerId, frame: Standing | AskRefused | Taken) -> None:
         """A frame has left a broker."""
         if isinstance(frame, Standing):
-            if frame.from_broker == sender and frame.attempt not in self.given_up:
-                self._end_span(frame.client)
-                self.leaving[frame.client] = (sender, frame.attempt)
-                self.spans.setdefault(frame.client, []).append([self._made_at(frame)])
+            if frame.from_broker == sender and frame.attempt not in self.stood:
+                self.stood[frame.attempt] = None
+                self._leaves(sender, frame)
         elif isinstance(frame, AskRefused) or not frame.yes:
             self.given_up[frame.attempt] = None
             if (entry := self.leaving.get(frame.client)) is not None and entry[1] == frame.attempt:
                 self._stays_or_is_gone(frame.client)
+
+    def _leaves(self, sender: BrokerId, frame: Standing) -> None:
+        """A broker begins to hand a session over. One that was under way is over with that, although the frame that
+        says so may wait for a link."""
+        before = self.leaving.get(frame.client)
+        if before is not None and before[0] == sender:
+            self.given_up[before[1]] = None
+            self._stays_or_is_gone(frame.client)
+        if frame.attempt not in self.given_up:
+            self._end_span(frame.client)
+            self.leaving[frame.client] = (sender, frame.attempt)
+            self.spans.setdefault(frame.client, []).append([self._made_at(frame)])
 
     def _made_at(self, frame: Standing) -> Instant:
         """When a frame was made that says how long the client has been away: it may have waited for a slow disk."""
@@ -246,6 +259,12 @@ class WanderStays(Stays):
         if last is None or last.ended_at is None:
             return self.now()
         return max(self.now() - WRITES_US, min(self.now(), last.ended_at + frame.away_us))
+
+    def released(self, client: ClientId) -> None:
+        """An operator takes the promise of a session back: its hand-over is over."""
+        if client in self.leaving:
+            self.given_up[self.leaving[client][1]] = None
+            self._stays_or_is_gone(client)
 
     def _came_back(self, record: Record) -> None:
         """A client is back at the broker that hands its session over: that is over, although the frame that says so may

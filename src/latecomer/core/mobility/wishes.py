@@ -85,6 +85,15 @@ class Wishes:
             except Refusal:
                 return  # it stays where it is
 
+    def problem_of_end(self, client: ClientId) -> str:
+        """Why a session cannot be ended here now; empty: it can. What is promised may be at the other broker already:
+        ended here, it would live on there, and its will be published twice."""
+        promise = self.departures.promises.get(client)
+        if promise is None:
+            return ""
+        to = promise.attempt.broker
+        return f"the session of {client} is promised to {to}: end it there, or take it back first"
+
     def problem_of_release(self, client: ClientId) -> str:
         """Why a session cannot be taken back from the broker that it was promised to; empty: it can."""
         if client not in self.departures.promises:

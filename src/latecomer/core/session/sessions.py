@@ -188,7 +188,7 @@ class Sessions:
     def on_ended(self, fact: SessionEnded) -> None:
         """The operator ends a session. Its will is published: that is what a session's end means [MQTT-3.1.2-8]."""
         session = self.by_client.get(fact.client)
-        if session is not None:
+        if session is not None and not self.mobility.wishes.problem_of_end(fact.client):
             self.end_by(session, f"by the operator: {fact.reason}", Reason.ADMINISTRATIVE_ACTION, fact.reason)
 
     def end_by(self, session: Session, why: str, reason: Reason = Reason.SESSION_TAKEN_OVER, problem: str = "") -> None:

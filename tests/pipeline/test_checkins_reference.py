@@ -110,7 +110,7 @@ def test_counts_are_those_of_the_tables(spark: SparkSession) -> None:
     sums = summed(_rows(visit_counts(visits)), _rows(pair_counts(met)))
     lingers = [visit[7] for visit in wanted if visit[7] is not None]
     by_pair = Counter((visit[0], visit[2]) for visit in wanted)
-    of_pair = Counter({pair: 0 for pair in by_pair})
+    of_pair = Counter(dict.fromkeys(by_pair, 0))
     for visit in wanted:
         of_pair[visit[0], visit[2]] += visit[6]
     assert {name: sums.all_groups(name) for name in sums.groups[0] if name != "group"} == {

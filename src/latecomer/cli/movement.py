@@ -92,6 +92,7 @@ def movement(
     _check_shares(keep_above, max_bad)
     check_first(master, [*(files or ()), *([] if places is None else [places])])
     with spark_libraries():
+        from latecomer.pipeline.inputs import input_bytes
         from latecomer.pipeline.log import find_log
         from latecomer.pipeline.movement_files import Columns
         from latecomer.pipeline.movement_job import Order, predict_movement
@@ -101,9 +102,9 @@ def movement(
     wanted = Order(files=tuple(map(str, files or ())), log=log, columns=where, test_weeks=test_weeks, each=each,
                    band_h=band_hours, order=_order(order), predicted=predict, keep_above=keep_above,
                    max_bad=max_bad)  # fmt: skip
-    if from_log is not None:
-        find_log(from_log)  # a folder without a log is told before Spark starts
-    with progress("Spark") as told, opened(master, memory, spark_conf) as spark:
+    # A folder without a log is told before Spark starts.
+    size = input_bytes(files or ()) if from_log is None else find_log(from_log).bytes
+    with progress("Spark") as told, opened(master, memory, spark_conf, size) as spark:
         found = predict_movement(spark, wanted, out, told)
     _deliver(found, model, plot, json)
 

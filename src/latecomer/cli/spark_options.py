@@ -45,13 +45,15 @@ MEMORY = "4g"
 
 
 @contextmanager
-def opened(master: str = MASTER, memory: str = MEMORY, conf: Sequence[str] | None = None) -> Iterator[SparkSession]:
-    """A Spark session; what goes wrong in it is told in a sentence."""
+def opened(
+    master: str = MASTER, memory: str = MEMORY, conf: Sequence[str] | None = None, input_bytes: int | None = None
+) -> Iterator[SparkSession]:
+    """A Spark session; what goes wrong in it is told in a sentence. How much it will read decides how Java is run."""
     told = dict(_pair(text) for text in conf or ())
     with spark_libraries():
         from latecomer.pipeline.failure import FAILURES, reason
         from latecomer.pipeline.session import SparkSettings, session
-    with session(SparkSettings(master, memory, told)) as spark:
+    with session(SparkSettings(master, memory, told, input_bytes=input_bytes)) as spark:
         try:
             yield spark
         except FAILURES as error:

@@ -42,17 +42,7 @@ from latecomer.pipeline.output import Run, opened, read_table, write_table
 from latecomer.pipeline.schemas_checkins import DAYS, GROUPS, LINGERS, REPEATS
 from latecomer.pipeline.stages.cell_subscriptions import by_day, cell_subscriptions
 from latecomer.pipeline.stages.checkin_figures import cell_counts, linger_counts, pair_counts, visit_counts
-from latecomer.pipeline.stages.checkins import (
-    BAD,
-    GOOD,
-    OUTSIDE,
-    Region,
-    checkins,
-    numbered,
-    quarantine,
-    regular,
-    tally,
-)
+from latecomer.pipeline.stages.checkins import Region, checkins, numbered, quarantine, reasons, regular, tally
 from latecomer.pipeline.stages.friends import FOLLOWED, friends_by_chance, friends_of_list
 from latecomer.pipeline.stages.moves import cell_transitions
 from latecomer.pipeline.stages.pairs import cells, pairs
@@ -232,14 +222,19 @@ def _planned_once(spark: SparkSession, least: int) -> Iterator[None]:
 
     On one machine queries are not planned anew between their stages: rows have been counted, so there is nothing to
     learn on the way, and each stage would be a job of its own. A cluster has more partitions than a job of this size
-    needs, and joins them on the way.
+    needs, and joins them on the way. Visits are read a few times only, which is too seldom to pay for compressing them.
     """
-    partitions, adaptive = "spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled"
-    before = {key: spark.conf.get(key) or "" for key in (partitions, adaptive)}
-    spark.conf.set(partitions, str(max(int(before[partitions] or 1), least)))
+    partitions = "spark.sql.shuffle.partitions"
+    wanted = {
+        partitions: str(max(int(spark.conf.get(partitions) or 1), least)),
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    }
     if (spark.conf.get("spark.master", "") or "").startswith("local"):
-        spark.conf.set(adaptive, "false")
+        wanted["spark.sql.adaptive.enabled"] = "false"
+    before = {key: spark.conf.get(key) or "" for key in wanted}
     try:
+        for key, value in wanted.items():
+            spark.conf.set(key, value)
         yield
     finally:
         for key, value in before.items():
@@ -263,13 +258,9 @@ class _Tally(msgspec.Struct, frozen=True):
 
 
 def _tallied(rows: DataFrame, region: Region) -> _Tally:
-    found = [(row["verdict"], row["reason"], int(row["rows"])) for row in tally(rows, region).collect()]
-    reasons = {reason: count for verdict, reason, count in found if verdict == BAD}
-    return _Tally(
-        good=sum(count for verdict, _, count in found if verdict == GOOD),
-        outside=sum(count for verdict, _, count in found if verdict == OUTSIDE),
-        reasons=dict(sorted(reasons.items())),
-    )
+    found = tally(rows, region).collect()[0]
+    bad = [(row["problem"], int(row["rows"])) for row in reasons(rows).collect()] if found["bad"] else []
+    return _Tally(good=int(found["good"]), outside=int(found["outside"]), reasons=dict(sorted(bad)))
 
 
 def _check_bad(found: _Tally, rows: DataFrame, order: Order, out: Path | None) -> None:

@@ -9,7 +9,6 @@ from pyspark.sql import functions as F
 from latecomer.pipeline.schemas_checkins import CHECKINS, QUARANTINE
 from latecomer.pipeline.stages.stays import repeated
 
-GOOD, BAD, OUTSIDE = "good", "bad", "outside"
 SAME = ("user", "time", "lat", "lon", "place")
 """Two check-ins that agree in all of these are one."""
 POLE, DATE_LINE = 90.0, 180.0
@@ -57,9 +56,18 @@ class Region(msgspec.Struct, frozen=True):
 
 
 def tally(rows: DataFrame, region: Region) -> DataFrame:
-    """How many rows became what: verdict (good, bad, outside), reason, rows."""
-    verdict = F.when(F.col("problem").isNotNull(), BAD).when(region.holds(), GOOD).otherwise(OUTSIDE)
-    return rows.groupBy(verdict.alias("verdict"), F.col("problem").alias("reason")).agg(F.count("*").alias("rows"))
+    """One row: how many are good, bad, and outside."""
+    bad = F.col("problem").isNotNull()
+    return rows.agg(
+        F.count_if(~bad & region.holds()).alias("good"),
+        F.count_if(bad).alias("bad"),
+        F.count_if(~bad & ~region.holds()).alias("outside"),
+    )
+
+
+def reasons(rows: DataFrame) -> DataFrame:
+    """How many of the rows are bad for which reason."""
+    return rows.where(F.col("problem").isNotNull()).groupBy("problem").agg(F.count("*").alias("rows"))
 
 
 def quarantine(rows: DataFrame) -> DataFrame:

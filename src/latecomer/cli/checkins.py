@@ -75,10 +75,8 @@ def checkins(
     _check(follow, max_bad)
     with spark_libraries():
         from latecomer.pipeline.checkins_job import Order, analyse_checkins, pretty
-        from latecomer.pipeline.inputs import input_bytes
     region = read_region(cell, box, since, until)
-    read = [*files, *(file for file in (places, friends) if file is not None)]
-    check_first(master, read)
+    size = check_first(master, [*files, *(file for file in (places, friends) if file is not None)])
     order = Order(
         files=tuple(files),
         format=format,
@@ -91,7 +89,7 @@ def checkins(
         seed=seed,
         max_bad=max_bad,
     )
-    with progress("Spark") as told, opened(master, memory, spark_conf, input_bytes(read)) as spark:
+    with progress("Spark") as told, opened(master, memory, spark_conf, size) as spark:
         found = analyse_checkins(spark, order, out, told, calibrate=calibration is not None)
     if plot is not None:
         with spark_libraries():

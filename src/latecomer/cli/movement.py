@@ -90,9 +90,8 @@ def movement(
     check_picture(plot)
     _check(files, from_log, cell, test_weeks, band_hours, order)
     _check_shares(keep_above, max_bad)
-    check_first(master, [*(files or ()), *([] if places is None else [places])])
+    size = check_first(master, [*(files or ()), *([] if places is None else [places])])
     with spark_libraries():
-        from latecomer.pipeline.inputs import input_bytes
         from latecomer.pipeline.log import find_log
         from latecomer.pipeline.movement_files import Columns
         from latecomer.pipeline.movement_job import Order, predict_movement
@@ -102,8 +101,8 @@ def movement(
     wanted = Order(files=tuple(map(str, files or ())), log=log, columns=where, test_weeks=test_weeks, each=each,
                    band_h=band_hours, order=_order(order), predicted=predict, keep_above=keep_above,
                    max_bad=max_bad)  # fmt: skip
-    # A folder without a log is told before Spark starts.
-    size = input_bytes(files or ()) if from_log is None else find_log(from_log).bytes
+    if from_log is not None:
+        size = find_log(from_log).bytes  # a folder without a log is told before Spark starts
     with progress("Spark") as told, opened(master, memory, spark_conf, size) as spark:
         found = predict_movement(spark, wanted, out, told)
     _deliver(found, model, plot, json)

@@ -40,8 +40,8 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of Java for sessions of some seconds: its second compiler costs more there than it brings."""
 STEADY = "-XX:+UseParallelGC"
 """For longer ones: nobody waits for a single pause, and what Java's own choice does to keep pauses short costs more."""
-SMALL_BYTES = 32_000_000
-"""Of input, up to which a session is quick."""
+SMALL_BYTES = 64_000_000
+"""Of input, up to which a session is quick: five million check-ins, where both take as much processor time."""
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LEAN = {
     # For every column Spark would be told, and remember, which line of Python asked for it.

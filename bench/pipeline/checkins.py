@@ -33,10 +33,9 @@ MORE_MEMORY = ("8g", "16g")
 """For DuckDB, where what Spark has is not enough."""
 EMPTY_JOBS = 20
 TUNINGS = {
-    "partitions = cores, adaptive (ours)": {},
-    "partitions = 2 × cores, adaptive": {"spark.sql.shuffle.partitions": "{twice}"},
-    "200 partitions, adaptive": {"spark.sql.shuffle.partitions": "200"},
-    "200 partitions, not adaptive": {"spark.sql.shuffle.partitions": "200", "spark.sql.adaptive.enabled": "false"},
+    "partitions = cores (ours)": {},
+    "partitions = 2 × cores": {"spark.sql.shuffle.partitions": "{twice}"},
+    "200 partitions": {"spark.sql.shuffle.partitions": "200"},
 }
 SMALL_MEMORY = "1g"
 
@@ -176,9 +175,11 @@ def _opened(engine: str, place: Path, cores: int, memory: str, stack: ExitStack)
 
         return lambda: checkins_polars.analyse(*data, NOW_US)
     from bench.pipeline import checkins_spark
+    from latecomer.pipeline.inputs import input_bytes
     from latecomer.pipeline.session import SparkSettings, session
 
-    spark = stack.enter_context(session(SparkSettings(f"local[{cores}]", memory, scratch=place)))
+    settings = SparkSettings(f"local[{cores}]", memory, scratch=place, input_bytes=input_bytes(data))  # as the verb
+    spark = stack.enter_context(session(settings))
     return lambda: checkins_spark.analyse(spark, *data, NOW_US)
 
 

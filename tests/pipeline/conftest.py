@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer.pipeline.session import QUICK, SparkSettings, session
+from latecomer.pipeline.session import SparkSettings, session
 from tests.pipeline.engine import LIGHT
 
 SETTINGS = SparkSettings(
@@ -16,11 +16,9 @@ SETTINGS = SparkSettings(
     {
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
-        "spark.driver.extraJavaOptions": QUICK,
-        # For every column Spark would be told, and remember, which line of Python asked for it.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
         **LIGHT,
     },
+    input_bytes=0,
 )
 
 

@@ -13,15 +13,12 @@ LIGHT = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.lightweightPlanChangeValidation": "false",
 }
-"""Planned once, and interpreted: to compile a query takes longer than to run it over a handful of rows. Nor does Spark
-check its own plan after every rule."""
+"""Planned once, and interpreted: to compile a query takes longer than to run it over a handful of rows."""
 SHIPPED = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
-    "spark.sql.lightweightPlanChangeValidation": "true",
 }
 """What users have. With LATECOMER_TEST_ALL=1 a whole job of every kind runs so, without it one measurement does."""
 

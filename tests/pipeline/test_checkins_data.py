@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from latecomer.pipeline.checkins_formats import open_rows
-from latecomer.pipeline.stages.checkin_figures import groups_of_users
+from latecomer.pipeline.checkins_sums import summed
+from latecomer.pipeline.stages.checkin_figures import pair_counts, visit_counts
 from latecomer.pipeline.stages.checkins import Region, checkins
 from latecomer.pipeline.stages.pairs import pairs
 from latecomer.pipeline.stages.stays import stays
@@ -36,9 +36,9 @@ def shared(name: str) -> str:
 def test_foursquare_us(spark: SparkSession) -> None:
     rows = open_rows(spark, [shared("foursquare_us_checkins.parquet")], now_us=NOW_US)
     visits = stays(checkins(rows, Region())).persist()
-    found = groups_of_users(visits, pairs(visits)).toArrow().to_pylist()
-    counts = {name: sum(group[name] for group in found) for name in found[0]}
-    checked_in = visits.agg(F.sum("checkins").alias("checkins")).collect()[0]["checkins"]
+    sums = summed(visit_counts(visits).toArrow().to_pylist(), pair_counts(pairs(visits)).toArrow().to_pylist())
+    counts = {name: sums.all_groups(name) for name in sums.groups[0]}
+    checked_in = sums.checkins
     visits.unpersist()
     # As the description of the data has them: users, and moves from cell to cell.
     assert (checked_in, counts["users"], counts["lingers"]) == (185_871, 4_969, 40_056)

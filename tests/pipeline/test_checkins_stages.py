@@ -13,7 +13,6 @@ from latecomer.pipeline.schemas_checkins import (
     CELLS,
     CHECKINS,
     FRIENDS,
-    LINGERS,
     PAIRS,
     ROWS,
     STAYS,
@@ -23,7 +22,6 @@ from latecomer.pipeline.schemas_checkins import (
 from latecomer.pipeline.stages.cell_subscriptions import by_day, cell_subscriptions
 from latecomer.pipeline.stages.checkins import Region, checkins, regular
 from latecomer.pipeline.stages.friends import friends_by_chance, friends_of_list
-from latecomer.pipeline.stages.lingers import lingers
 from latecomer.pipeline.stages.moves import cell_transitions
 from latecomer.pipeline.stages.pairs import cells, pairs
 from latecomer.pipeline.stages.stays import stays
@@ -108,7 +106,7 @@ def test_successive_check_ins_in_one_cell_are_one_visit(spark: SparkSession) -> 
     ]
 
 
-def test_pairs_cells_moves_and_lingers(spark: SparkSession) -> None:
+def test_pairs_cells_and_moves(spark: SparkSession) -> None:
     visits = table(
         spark,
         [visit("a", 0, HOME, 0, 1.5), visit("a", 1, WORK, 1.5, 3), visit("a", 2, HOME, 3, None),
@@ -124,7 +122,6 @@ def test_pairs_cells_moves_and_lingers(spark: SparkSession) -> None:
     ]
     assert told(cells(met, 0.5), CELLS) == [(HOME, 20.0, -37.0, 3, 3, 2, 1), (WORK, 20.0, -37.5, 2, 2, 2, 2)]
     assert told(cell_transitions(visits), TRANSITIONS) == [(HOME, WORK, 2, 2), (WORK, HOME, 1, 1)]
-    assert told(lingers(visits), LINGERS) == [(1, 2, 2), (26, 1, 3)]
 
 
 def test_one_subscription_serves_all_who_are_in_a_cell(spark: SparkSession) -> None:

@@ -20,9 +20,9 @@ from pyspark.sql import SparkSession
 from latecomer.cli.main import VERBS, run
 from latecomer.cli.spark_options import opened
 from latecomer.model.errors import LatecomerError, SettingsError
-from latecomer.pipeline.inputs import check_inputs, nanosecond_columns
+from latecomer.pipeline.inputs import check_inputs, input_bytes, nanosecond_columns
 from latecomer.pipeline.reachable import addresses, check_reachable
-from latecomer.pipeline.session import SparkSettings, cores, session
+from latecomer.pipeline.session import JAVA_OPTIONS, QUICK, SMALL_BYTES, STEADY, SparkSettings, cores, options, session
 
 
 @pytest.mark.parametrize("master", ["", "local[0]", "http://here", "spark://", "local[two]", "local [2]"])
@@ -45,6 +45,30 @@ def test_what_spark_knows_is_let_through(master: str) -> None:
 def test_cores_of_a_local_master() -> None:
     assert [cores("local"), cores("local[3]")] == [1, 3]
     assert cores("local[*]") >= 1
+
+
+@pytest.mark.parametrize(
+    ("size", "java", "adaptive"),
+    [(0, QUICK, "false"), (SMALL_BYTES, QUICK, "false"), (SMALL_BYTES + 1, STEADY, "true"), (None, STEADY, "true")],
+)
+def test_java_is_run_by_size_of_input(tmp_path: Path, size: int | None, java: str, adaptive: str) -> None:
+    told = options(SparkSettings("local[2]", input_bytes=size), tmp_path)
+    assert (told[JAVA_OPTIONS], told["spark.sql.adaptive.enabled"]) == (java, adaptive)
+    assert options(SparkSettings("spark://a:7077", input_bytes=size), tmp_path)["spark.sql.adaptive.enabled"] == "true"
+
+
+def test_what_somebody_says_about_java_holds(tmp_path: Path) -> None:
+    wanted = {JAVA_OPTIONS: "-XX:+UseZGC"}
+    assert options(SparkSettings(conf=wanted, input_bytes=1), tmp_path)[JAVA_OPTIONS] == "-XX:+UseZGC"
+
+
+def test_how_much_there_is_to_read(tmp_path: Path) -> None:
+    (tmp_path / "folder" / "below").mkdir(parents=True)
+    (tmp_path / "folder" / "below" / "a.parquet").write_bytes(b"12345")
+    (tmp_path / "b.csv").write_bytes(b"123")
+    assert input_bytes([tmp_path / "folder", str(tmp_path / "b.csv")]) == 8
+    assert input_bytes([]) == 0
+    assert input_bytes([tmp_path / "b.csv", "s3a://bucket/x"]) is None
 
 
 def test_a_session_is_quiet_and_knows_no_other_time_zone(spark: SparkSession) -> None:

@@ -7,15 +7,17 @@ from random import Random
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from latecomer.experiments.workload import shares
 from latecomer.model.record import Kind, Record
-from latecomer.pipeline.classes import named
+from latecomer.pipeline.classes import NONE, named
 from latecomer.pipeline.log import Window
 from latecomer.pipeline.schemas import QUARANTINE, RECORDS
 from latecomer.pipeline.stages.distances import answers, distances, hops
 from latecomer.pipeline.stages.hand_overs import hand_overs
-from latecomer.pipeline.stages.rates import chosen_period_s, counted, filtered, smoothed
+from latecomer.pipeline.stages.periods import counted_periods
+from latecomer.pipeline.stages.rates import chosen_period_s, counted, filtered, rates, smoothed
 from latecomer.pipeline.stages.records import judged, refused, sound
 from latecomer.pipeline.stages.sessions import sessions
 from latecomer.pipeline.stages.subscriptions import changes, matrix, subscriptions
@@ -186,6 +188,33 @@ def test_counts_per_period(spark: SparkSession) -> None:
         ("x", "b1", 1, 5, 5),
     ]
     assert [chosen_period_s(s * 1_000_000) for s in (1, 200, 201, 3600, 10**9)] == [1, 1, 10, 60, 7 * 86_400]
+
+
+def test_an_analysis_and_a_watch_count_the_same(spark: SparkSession) -> None:
+    asked, published = Kind.REQUESTED, Kind.PUBLISHED
+    late = 12_000_000
+    records = table(
+        spark,
+        Record(0, "b1", asked, client="c", filter="x/b"),  # of both classes
+        Record(1, "b1", asked, client="c", filter="$history/since=-1h/x/#"),
+        Record(1, "b1", Kind.RECALLED, client="c", filter="x/#", peer="b2", hops=1),
+        Record(late, "b1", published, client="c", topic="x/b", count=7),
+        Record(late, "b2", published, client="c", topic="y/b"),  # one, whatever it says
+        Record(late, "b2", asked, client="c", filter="z"),  # of no class
+    )
+    classes = named(["x/#", "+/b"])
+    assert told(rates(records, classes, 10)) == [
+        (NONE, "b2", 10_000_000, 1, 1, 0),
+        ("+/b", "b1", 0, 2, 0, 0),
+        ("+/b", "b1", 10_000_000, 0, 0, 7),
+        ("+/b", "b2", 10_000_000, 0, 0, 1),
+        ("x/#", "b1", 0, 2, 2, 0),
+        ("x/#", "b1", 10_000_000, 0, 0, 7),
+    ]
+    watched = counted_periods(records.withColumn("reason", f.lit(None).cast("string")), classes, 10)
+    begin = (f.col("period") * 10_000_000).alias("begin_us")
+    of_watch = watched.select("class", "broker", begin, "requests", "once", "publications")
+    assert told(of_watch) == told(rates(records, classes, 10))
 
 
 # -- Zipf

@@ -59,9 +59,11 @@ def analyze(
     """Turn a network's event log into tables and a report: demand, popularity, distances, churn, movement."""
     check_first(master)
     with spark_libraries():
+        from latecomer.pipeline.inputs import input_bytes
         from latecomer.pipeline.job import Wish
         from latecomer.pipeline.job import analyze as work
-        from latecomer.pipeline.log import find_log, segment_names
+        from latecomer.pipeline.log import find_log, log_bytes, segment_names
+        from latecomer.pipeline.output import BATCHES
     wish = Wish(
         classes_of(classes, depth),
         window_of(since, until),
@@ -72,7 +74,8 @@ def analyze(
     wish.check()
     if not any(segment_names(log)) and not out.exists():
         find_log(log)  # says that there is no log, before Spark starts
-    with progress("starting Spark") as tell, opened(master, memory, conf) as spark:
+    size = log_bytes(log) + (input_bytes([out / BATCHES]) or 0)  # of earlier runs
+    with progress("starting Spark") as tell, opened(master, memory, conf, size) as spark:
         done = work(spark, log, out, wish, tell=tell)
     if json:
         print_json(done)

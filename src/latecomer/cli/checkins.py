@@ -76,7 +76,7 @@ def checkins(
     with spark_libraries():
         from latecomer.pipeline.checkins_job import Order, analyse_checkins, pretty
     region = read_region(cell, box, since, until)
-    check_first(master, [*files, *(file for file in (places, friends) if file is not None)])
+    size = check_first(master, [*files, *(file for file in (places, friends) if file is not None)])
     order = Order(
         files=tuple(files),
         format=format,
@@ -89,7 +89,7 @@ def checkins(
         seed=seed,
         max_bad=max_bad,
     )
-    with progress("Spark") as told, opened(master, memory, spark_conf) as spark:
+    with progress("Spark") as told, opened(master, memory, spark_conf, size) as spark:
         found = analyse_checkins(spark, order, out, told, calibrate=calibration is not None)
     if plot is not None:
         with spark_libraries():

@@ -165,8 +165,6 @@ class Loop:
     def _act(
         self, live: Live, people: People, warming: subprocess.Popen[bytes]
     ) -> tuple[PhaseFigures, Plan, PhaseFigures]:
-        from latecomer.pipeline.session import QUICK
-
         people.begin(lambda done: self.told("publishing", done, AT_FIRST))
         self.say(
             f"{len(DISTRICTS)} districts publish and go on publishing; [bold]{REQUESTS} latecomers[/] ask for all of a "
@@ -176,7 +174,7 @@ class Loop:
         before_us = _now_us()
         early = self._asked(people, "latecomers ask", 1)
         self.told("starting Spark", 0, 0)
-        with opened("local[*]", "2g", [f"spark.driver.extraJavaOptions={QUICK}"]) as spark:
+        with opened("local[*]", "2g", input_bytes=0) as spark:
             self.told("reading the log on Spark", 0, 0)
             before = self._measured(spark, before_us, early)
             plan = self._plan(live, before, warming)

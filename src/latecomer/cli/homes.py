@@ -102,15 +102,18 @@ def advise_verb(
     check_first(master)
     with spark_libraries():
         from latecomer.pipeline.homes_job import HomesWish, advise, changes_of, held_of, logged
+        from latecomer.pipeline.inputs import input_bytes
         from latecomer.pipeline.log import find_log
     wish = HomesWish(similarity, own == "with", load_weight, hysteresis, most)
     wish.check()
     if from_log is not None:
         _only(subscriptions, changes)
         named, window, log = classes_of(classes, depth), window_of(since, until), find_log(from_log)
+        size: int | None = log.within(window).bytes
     else:
         held, changed = _files(subscriptions, changes)
         near = _clusters(clusters, [one.broker for one in held])
+        size = input_bytes([file for file in (subscriptions, changes) if file is not None])
 
     def work(spark: SparkSession) -> HomesAdvice:
         if from_log is None:
@@ -119,7 +122,7 @@ def advise_verb(
         found = logged(spark, log, named, window)
         return advise(spark, found.held, _clusters(clusters, found.brokers), wish, found.changes)
 
-    with progress("Spark"), opened(master, memory, conf) as spark:
+    with progress("Spark"), opened(master, memory, conf, size) as spark:
         advice = work(spark)
     if out is not None:
         write_text(out, "--out", moves_csv(advice))

@@ -90,7 +90,7 @@ def movement(
     check_picture(plot)
     _check(files, from_log, cell, test_weeks, band_hours, order)
     _check_shares(keep_above, max_bad)
-    check_first(master, [*(files or ()), *([] if places is None else [places])])
+    size = check_first(master, [*(files or ()), *([] if places is None else [places])])
     with spark_libraries():
         from latecomer.pipeline.log import find_log
         from latecomer.pipeline.movement_files import Columns
@@ -102,8 +102,8 @@ def movement(
                    band_h=band_hours, order=_order(order), predicted=predict, keep_above=keep_above,
                    max_bad=max_bad)  # fmt: skip
     if from_log is not None:
-        find_log(from_log)  # a folder without a log is told before Spark starts
-    with progress("Spark") as told, opened(master, memory, spark_conf) as spark:
+        size = find_log(from_log).bytes  # a folder without a log is told before Spark starts
+    with progress("Spark") as told, opened(master, memory, spark_conf, size) as spark:
         found = predict_movement(spark, wanted, out, told)
     _deliver(found, model, plot, json)
 

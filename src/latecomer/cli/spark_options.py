@@ -45,13 +45,15 @@ MEMORY = "4g"
 
 
 @contextmanager
-def opened(master: str = MASTER, memory: str = MEMORY, conf: Sequence[str] | None = None) -> Iterator[SparkSession]:
-    """A Spark session; what goes wrong in it is told in a sentence."""
+def opened(
+    master: str = MASTER, memory: str = MEMORY, conf: Sequence[str] | None = None, input_bytes: int | None = None
+) -> Iterator[SparkSession]:
+    """A Spark session; what goes wrong in it is told in a sentence. How much it will read decides how Java is run."""
     told = dict(_pair(text) for text in conf or ())
     with spark_libraries():
         from latecomer.pipeline.failure import FAILURES, reason
         from latecomer.pipeline.session import SparkSettings, session
-    with session(SparkSettings(master, memory, told)) as spark:
+    with session(SparkSettings(master, memory, told, input_bytes=input_bytes)) as spark:
         try:
             yield spark
         except FAILURES as error:
@@ -80,16 +82,18 @@ def progress(first: str, *, lines: bool = False) -> Iterator[Callable[[str], Non
         yield lambda what: bar.update(task, description=what)
 
 
-def check_first(master: str, files: Sequence[str | Path] = ()) -> None:
+def check_first(master: str, files: Sequence[str | Path] = ()) -> int | None:
     """What can be known before libraries are loaded and Spark starts: is the cluster there, and are the files?
 
-    With Spark Connect files are read on another machine, so that nothing can be said about them here.
+    Returns how many bytes there are to read in them; None: nobody knows. With Spark Connect files are read on another
+    machine, so that nothing can be said about them here.
     """
-    from latecomer.pipeline.inputs import check_inputs
+    from latecomer.pipeline.inputs import check_inputs, input_bytes
     from latecomer.pipeline.reachable import check_reachable
 
     check_inputs(files, here=not master.startswith("sc://"))
     check_reachable(master)
+    return input_bytes(files)
 
 
 def spark_libraries() -> AbstractContextManager[None]:

@@ -70,7 +70,10 @@ def verify(
         from latecomer.pipeline.log import find_log
     window = _window(applied, since, until, plan)
     found = find_log(log)
-    with progress("starting Spark", lines=True) as tell, opened(master, memory, spark_conf) as spark:
+    with (
+        progress("starting Spark", lines=True) as tell,
+        opened(master, memory, spark_conf, found.within(window).bytes) as spark,
+    ):
         from latecomer.pipeline.classes import named
         from latecomer.pipeline.job import measure
 

@@ -31,19 +31,21 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from latecomer.model.errors import LatecomerError
 from latecomer.pipeline.calibration import Calibration, calibrated
 from latecomer.pipeline.checkins_formats import open_friends, open_rows
 from latecomer.pipeline.checkins_layouts import AUTO
+from latecomer.pipeline.checkins_sums import Sums, linger_quantiles, summed
 from latecomer.pipeline.output import Run, opened, read_table, write_table
+from latecomer.pipeline.schemas_checkins import DAYS, GROUPS, LINGERS, REPEATS
 from latecomer.pipeline.stages.cell_subscriptions import by_day, cell_subscriptions
-from latecomer.pipeline.stages.checkin_figures import QUANTILES, groups_of_users, visit_figures
-from latecomer.pipeline.stages.checkins import BAD, GOOD, OUTSIDE, Region, checkins, quarantine, regular, tally
+from latecomer.pipeline.stages.checkin_figures import cell_counts, linger_counts, pair_counts, visit_counts
+from latecomer.pipeline.stages.checkins import Region, checkins, numbered, quarantine, reasons, regular, tally
 from latecomer.pipeline.stages.friends import FOLLOWED, friends_by_chance, friends_of_list
-from latecomer.pipeline.stages.lingers import lingers
 from latecomer.pipeline.stages.moves import cell_transitions
-from latecomer.pipeline.stages.pairs import cells, pairs, repeats
+from latecomer.pipeline.stages.pairs import cells, pairs
 from latecomer.pipeline.stages.stays import stays
 
 MAX_BAD = 0.1
@@ -154,7 +156,7 @@ def analyse_checkins(
         tallied = _tallied(rows, order.region)
         _check_bad(tallied, rows, order, out)
         run = None if output is None else stack.enter_context(output.run(order, _sizes(order.files)))
-        stack.enter_context(_partitions(spark, 1 + tallied.good // ROWS_PER_PARTITION))
+        stack.enter_context(_planned_once(spark, 1 + tallied.good // ROWS_PER_PARTITION))
         shelf = stack.enter_context(_Shelf(spark, run, told))
         found = _analysed(spark, order, rows, tallied, shelf, calibrate)
         if run is None:
@@ -171,53 +173,72 @@ def pretty(found: msgspec.Struct) -> str:
 
 
 class _Shelf:
-    """Where tables are kept while the job runs, so that each is computed once: in the run, or else by Spark itself."""
+    """Where tables are while the job runs: in the run, or else wherever Spark has them.
+
+    Without a run only what is read more than once is kept, and the rest is computed when it is read.
+    """
 
     def __init__(self, spark: SparkSession, run: Run | None, told: Told) -> None:
-        self._spark, self._run, self._told = spark, run, told
-        self._kept: dict[str, DataFrame] = {}
+        self._spark, self._run, self.tell = spark, run, told
+        self._kept: list[DataFrame] = []
 
     def __enter__(self) -> _Shelf:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._run is None:
-            for table in self._kept.values():
-                table.unpersist()
+        for table in self._kept:
+            table.unpersist()
 
-    def keep(self, table: DataFrame, name: str, sort: Sequence[str], rows: int = 0) -> DataFrame:
-        """The same table, computed; `rows` says about how large it is."""
-        self._told(name)
-        if self._run is None:
-            self._kept[name] = table.persist()
-        else:
+    @property
+    def writes(self) -> bool:
+        return self._run is not None
+
+    def put(self, table: DataFrame, name: str, sort: Sequence[str], rows: int = 0, *, often: bool = False) -> DataFrame:
+        """The same table to read from; `rows` says about how large it is, `often` that it is read more than once."""
+        self.tell(name)
+        if self._run is not None:
             path = self._run.write(table, name, sort=sort, files=1 + rows // ROWS_PER_FILE)
-            self._kept[name] = read_table(self._spark, path, schema=table.schema)
-        return self._kept[name]
+            return read_table(self._spark, path, schema=table.schema)
+        if often:
+            self._kept.append(table.persist())
+        return table
+
+    def put_small(self, rows: list[dict[str, Any]], name: str, schema: StructType) -> None:
+        """A table that is small enough to have been computed here; the first column says which row is which."""
+        if self._run is not None:
+            names = schema.fieldNames()
+            table = self._spark.createDataFrame([tuple(row[name] for name in names) for row in rows], schema)
+            self.put(table, name, names[:1])
 
     def count(self, name: str) -> int:
-        """The rows of a table."""
-        if self._run is None:
-            return self._kept[name].count()
+        """The rows of a table that was written."""
+        assert self._run is not None
         return sum(pq.read_metadata(file).num_rows for file in sorted(self._run.place(name).iterdir()))
-
-    def rows(self, name: str, sort: str) -> list[dict[str, Any]]:
-        """All of a small table."""
-        table = self._kept[name].toArrow() if self._run is None else pq.read_table(self._run.place(name))
-        found: list[dict[str, Any]] = table.sort_by(sort).to_pylist()
-        return found
 
 
 @contextmanager
-def _partitions(spark: SparkSession, least: int) -> Iterator[None]:
-    """Shuffles have at least so many, however few cores there are."""
-    key = "spark.sql.shuffle.partitions"
-    before = spark.conf.get(key) or "1"
-    spark.conf.set(key, str(max(int(before), least)))
+def _planned_once(spark: SparkSession, least: int) -> Iterator[None]:
+    """Shuffles have at least so many partitions, however few cores there are.
+
+    On one machine queries are not planned anew between their stages: rows have been counted, so there is nothing to
+    learn on the way, and each stage would be a job of its own. A cluster has more partitions than a job of this size
+    needs, and joins them on the way. Visits are read a few times only, which is too seldom to pay for compressing them.
+    """
+    partitions = "spark.sql.shuffle.partitions"
+    wanted = {
+        partitions: str(max(int(spark.conf.get(partitions) or 1), least)),
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    }
+    if (spark.conf.get("spark.master", "") or "").startswith("local"):
+        wanted["spark.sql.adaptive.enabled"] = "false"
+    before = {key: spark.conf.get(key) or "" for key in wanted}
     try:
+        for key, value in wanted.items():
+            spark.conf.set(key, value)
         yield
     finally:
-        spark.conf.set(key, before)
+        for key, value in before.items():
+            spark.conf.set(key, value)
 
 
 class _Tally(msgspec.Struct, frozen=True):
@@ -237,13 +258,9 @@ class _Tally(msgspec.Struct, frozen=True):
 
 
 def _tallied(rows: DataFrame, region: Region) -> _Tally:
-    found = [(row["verdict"], row["reason"], int(row["rows"])) for row in tally(rows, region).collect()]
-    reasons = {reason: count for verdict, reason, count in found if verdict == BAD}
-    return _Tally(
-        good=sum(count for verdict, _, count in found if verdict == GOOD),
-        outside=sum(count for verdict, _, count in found if verdict == OUTSIDE),
-        reasons=dict(sorted(reasons.items())),
-    )
+    found = tally(rows, region).collect()[0]
+    bad = [(row["problem"], int(row["rows"])) for row in reasons(rows).collect()] if found["bad"] else []
+    return _Tally(good=int(found["good"]), outside=int(found["outside"]), reasons=dict(sorted(bad)))
 
 
 def _check_bad(found: _Tally, rows: DataFrame, order: Order, out: Path | None) -> None:
@@ -268,52 +285,60 @@ def _analysed(
     spark: SparkSession, order: Order, rows: DataFrame, tallied: _Tally, shelf: _Shelf, calibrate: bool
 ) -> Analysis:
     size = tallied.good
-    if tallied.bad:
-        shelf.keep(quarantine(rows), QUARANTINE, ("file", "reason", "row"), tallied.bad)
-    kept, irregular = _kept(rows, order, shelf, size)
-    visits = shelf.keep(stays(kept), "visits", ("user", "visit"), size // 5)
-    met = shelf.keep(pairs(visits), "pairs", ("user", "cell"), size // 10)
-    shelf.keep(groups_of_users(visits, met), "groups", ("group",))
-    groups = shelf.rows("groups", "group")
-    if not groups:
+    if tallied.bad and shelf.writes:
+        shelf.put(quarantine(rows), QUARANTINE, ("file", "reason", "row"), tallied.bad)
+    kept, irregular = _kept(rows, order, shelf, size, calibrate)
+    visits = shelf.put(stays(kept), "visits", ("user", "visit"), size // 5, often=True)
+    met = shelf.put(pairs(visits), "pairs", ("user", "cell"), size // 10)
+    sums = _summed(visits, met, shelf)
+    if sums is None:
         told = f"no check-in is left: {tallied.outside:,} lie outside the box or the window"
         raise LatecomerError(f"{told}; widen --box, --since or --until")
     friendships = None if order.friends is None else open_friends(spark, order.friends)
     friends, friends_bad = _friends(order, visits, friendships, shelf)
-    events = shelf.keep(cell_subscriptions(visits, friends), "subscriptions", ("time", "user", "cell"), size)
-    shelf.keep(cells(met, order.region.cell), "cells", ("cell",))
-    shelf.keep(cell_transitions(visits), "transitions", ("origin", "target"))
-    shelf.keep(repeats(met), "repeats", ("visits",))
-    shelf.keep(lingers(visits), "lingers", ("hours",))
-    shelf.keep(by_day(events), "days", ("day",))
-    figures = Figures(
-        repeats=shelf.rows("repeats", "visits"),
-        lingers=shelf.rows("lingers", "hours"),
-        days=shelf.rows("days", "day"),
-        groups=groups,
-    )
-    one: dict[str, Any] = visit_figures(visits).toArrow().to_pylist()[0]
-    one |= {name: shelf.count(name) for name in ("checkins", "cells", "transitions", "friends")}
-    one |= {"irregular": irregular, "friends_quarantined": friends_bad}
-    counts = _counts(tallied, one, figures)
+    events = shelf.put(cell_subscriptions(visits, friends), "subscriptions", ("time", "user", "cell"), size)
+    days: list[dict[str, Any]] = by_day(events).toArrow().sort_by("day").to_pylist()
+    shelf.put_small(days, "days", DAYS)
+    one: dict[str, Any] = {"irregular": irregular, "friends_quarantined": friends_bad, "friends": friends.count()}
+    one |= _cells_and_moves(visits, met, order, shelf)
+    quantiles = linger_quantiles(sums.lingers, lambda hours: linger_counts(visits, hours).toArrow().to_pylist())
+    figures = Figures(repeats=sums.repeats, lingers=sums.lingers, days=days, groups=sums.groups)
+    counts = _counts(tallied, one, sums, quantiles, days)
     if not calibrate:
         return Analysis(counts, figures, None, None)
-    days = (datetime.fromisoformat(counts.last) - datetime.fromisoformat(counts.first)).total_seconds() / 86_400
+    span = (datetime.fromisoformat(counts.last) - datetime.fromisoformat(counts.first)).total_seconds() / 86_400
     named = ", ".join(Path(file).name for file in order.files)
     source = f"{named}, {counts.first} to {counts.last}: {counts.checkins} check-ins of {counts.users} users"
-    measured = calibrated(kept, visits, friendships, cell=order.region.cell, days=days, source=source)
+    measured = calibrated(kept, visits, friendships, cell=order.region.cell, days=span, source=source)
     return Analysis(counts, figures, measured, None)
 
 
-def _kept(rows: DataFrame, order: Order, shelf: _Shelf, size: int) -> tuple[DataFrame, int]:
+def _summed(visits: DataFrame, met: DataFrame, shelf: _Shelf) -> Sums | None:
+    """What visits and pairs come to; None: there are none."""
+    shelf.tell("groups")
+    by_hours = visit_counts(visits).toArrow().to_pylist()
+    if not by_hours:
+        return None
+    sums = summed(by_hours, pair_counts(met).toArrow().to_pylist())
+    shelf.put_small(sums.groups, "groups", GROUPS)
+    shelf.put_small(sums.repeats, "repeats", REPEATS)
+    shelf.put_small(sums.lingers, "lingers", LINGERS)
+    return sums
+
+
+def _kept(rows: DataFrame, order: Order, shelf: _Shelf, size: int, calibrate: bool) -> tuple[DataFrame, int]:
     """The check-ins, and how many others there were of users who are not regular."""
     sort = ("user", "time", "place", "lat", "lon")
+    few = order.regular or order.least > 1
+    if not (few or calibrate or shelf.writes):
+        return numbered(rows, order.region), 0  # nobody will see them: only visits are made of them
     found = checkins(rows, order.region)
-    if not order.regular and order.least <= 1:
-        return shelf.keep(found, "checkins", sort, size), 0
+    if not few:
+        return shelf.put(found, "checkins", sort, size, often=True), 0
     everybody = found.persist()
     try:
-        kept = shelf.keep(regular(everybody, monthly=order.regular, least=order.least), "checkins", sort, size)
+        chosen = regular(everybody, monthly=order.regular, least=order.least)
+        kept = shelf.put(chosen, "checkins", sort, size, often=True)
         return kept, everybody.count() - kept.count()
     finally:
         everybody.unpersist()
@@ -325,43 +350,47 @@ def _friends(order: Order, visits: DataFrame, friendships: DataFrame | None, she
         chosen, bad = friends_by_chance(visits, followed=order.followed, seed=order.seed), 0
     else:
         bad = friendships.where("problem is not null").count()
-        if bad:
-            shelf.keep(quarantine(friendships), f"{QUARANTINE}-friends", ("file", "reason", "row"))
+        if bad and shelf.writes:
+            shelf.put(quarantine(friendships), f"{QUARANTINE}-friends", ("file", "reason", "row"))
         chosen = friends_of_list(visits, friendships, followed=order.followed, seed=order.seed)
-    return shelf.keep(chosen, "friends", ("user", "friend")), bad
+    return shelf.put(chosen, "friends", ("user", "friend"), often=True), bad
 
 
-def _counts(tallied: _Tally, one: dict[str, Any], figures: Figures) -> Counts:
-    def all_groups(name: str) -> int:
-        return sum(group[name] for group in figures.groups)
+def _cells_and_moves(visits: DataFrame, met: DataFrame, order: Order, shelf: _Shelf) -> dict[str, int]:
+    """How many cells and transitions there are; their tables only where they are wanted."""
+    if not shelf.writes:
+        shelf.tell("cells")
+        return cell_counts(visits).collect()[0].asDict()
+    shelf.put(cells(met, order.region.cell), "cells", ("cell",))
+    shelf.put(cell_transitions(visits), "transitions", ("origin", "target"))
+    return {name: shelf.count(name) for name in ("cells", "transitions")}
 
-    quantiles = one["quantiles_us"] or []
+
+def _counts(
+    tallied: _Tally, one: dict[str, Any], sums: Sums, quantiles: dict[str, float], days: list[dict[str, Any]]
+) -> Counts:
     return Counts(
         rows_read=tallied.rows,
         quarantined=tallied.bad,
         reasons=tallied.reasons,
         outside=tallied.outside,
-        duplicates=tallied.good - one["irregular"] - one["checkins"],
-        irregular=one["irregular"],
-        checkins=one["checkins"],
-        users=all_groups("users"),
-        cells=one["cells"],
-        visits=all_groups("visits"),
-        moves=all_groups("visits") - all_groups("users"),
-        pairs=all_groups("pairs"),
-        pairs_seen_once=all_groups("pairs_seen_once"),
-        pairs_of_one_checkin=all_groups("pairs_of_one_checkin"),
-        lingers=all_groups("lingers"),
-        linger_under_a_day=all_groups("under_day"),
-        linger_over_a_week=all_groups("over_week"),
-        linger_quantiles_s={f"p{q * 100:.0f}": us / SECOND_US for q, us in zip(QUANTILES, quantiles, strict=False)},
-        transitions=one["transitions"],
-        friends=one["friends"],
-        friends_quarantined=one["friends_quarantined"],
-        subscribed=sum(day["subscribed"] for day in figures.days),
-        unsubscribed=sum(day["unsubscribed"] for day in figures.days),
-        first=one["first"],
-        last=one["last"],
+        duplicates=tallied.good - one["irregular"] - sums.checkins,
+        checkins=sums.checkins,
+        users=sums.all_groups("users"),
+        visits=sums.all_groups("visits"),
+        moves=sums.all_groups("visits") - sums.all_groups("users"),
+        pairs=sums.all_groups("pairs"),
+        pairs_seen_once=sums.all_groups("pairs_seen_once"),
+        pairs_of_one_checkin=sums.all_groups("pairs_of_one_checkin"),
+        lingers=sums.all_groups("lingers"),
+        linger_under_a_day=sums.all_groups("under_day"),
+        linger_over_a_week=sums.all_groups("over_week"),
+        linger_quantiles_s={name: us / SECOND_US for name, us in quantiles.items()},
+        subscribed=sum(day["subscribed"] for day in days),
+        unsubscribed=sum(day["unsubscribed"] for day in days),
+        first=sums.first,
+        last=sums.last,
+        **one,
     )
 
 

@@ -33,6 +33,19 @@ def check_inputs(files: Iterable[str | Path], *, here: bool = True) -> None:
             _check_whole(each)
 
 
+def input_bytes(files: Iterable[str | Path]) -> int | None:
+    """How much there is to read; None: some of it is not here, so nobody knows."""
+    found = 0
+    for path in map(Path, files):
+        if path.is_dir():
+            found += sum(one.stat().st_size for one in path.glob("**/*") if one.is_file())
+        elif path.is_file():
+            found += path.stat().st_size
+        else:
+            return None
+    return found
+
+
 def parquet_files(path: Path) -> Iterator[Path]:
     """The Parquet files that Spark would read there; those that it leaves out begin with a dot or an underscore."""
     if path.is_dir():

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,10 @@ class Log(msgspec.Struct, frozen=True):
     def rows(self) -> int:
         return sum(segment.rows for segment in self.segments)
 
+    @property
+    def bytes(self) -> int:
+        return sum(segment.bytes for segment in self.segments)
+
     def within(self, window: Window) -> Log:
         """Without the segments that end before the window or begin after it."""
         kept = (s for s in self.segments if s.first_us < window.until_us and s.last_us >= window.since_us)
@@ -142,6 +147,15 @@ def segment_names(folder: Path) -> Iterator[str]:
         told = f"{error.strerror or error}; make it readable, or name another folder"
         raise EventLogError(f"{error.filename or folder}: cannot be read as an event log: {told}") from error
     yield from sorted(found)
+
+
+def log_bytes(folder: Path) -> int:
+    """How much is in a log; segments that go away meanwhile do not count."""
+    found = 0
+    for name in segment_names(folder):
+        with suppress(FileNotFoundError):
+            found += (folder / name).stat().st_size
+    return found
 
 
 def _is_segment(path: Path) -> bool:

@@ -38,6 +38,18 @@ RUNTIME = {
 """What any session is told, also one of Spark Connect."""
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of Java for sessions of some seconds: its second compiler costs more there than it brings."""
+STEADY = "-XX:+UseParallelGC"
+"""For longer ones: nobody waits for a single pause, and what Java's own choice does to keep pauses short costs more."""
+SMALL_BYTES = 64_000_000
+"""Of input, up to which a session is quick: five million check-ins, where both take as much processor time."""
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+LEAN = {
+    # For every column Spark would be told, and remember, which line of Python asked for it.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Nor does it check its own plan after every rule.
+    "spark.sql.lightweightPlanChangeValidation": "false",
+}
+"""What Spark does to find faults in programs and in itself."""
 
 
 class SparkSettings(msgspec.Struct, frozen=True):
@@ -51,6 +63,8 @@ class SparkSettings(msgspec.Struct, frozen=True):
     """Anything else that Spark can be told; comes last, and wins."""
     scratch: Path | None = None
     """Where Spark puts what does not fit into memory."""
+    input_bytes: int | None = None
+    """How much will be read; None: not known, or a stream without end."""
 
     def check(self) -> None:
         """Raise a SettingsError that names the option."""
@@ -63,6 +77,11 @@ class SparkSettings(msgspec.Struct, frozen=True):
     @property
     def local(self) -> bool:
         return self.master.startswith("local")
+
+    @property
+    def small(self) -> bool:
+        """Whether the session will be over before Java has compiled much."""
+        return self.input_bytes is not None and self.input_bytes <= SMALL_BYTES
 
 
 @contextmanager
@@ -107,7 +126,9 @@ def options(settings: SparkSettings, scratch: Path) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
+        JAVA_OPTIONS: QUICK if settings.small else STEADY,
         **RUNTIME,
+        **LEAN,
         "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.ui.enabled": "false",
@@ -119,6 +140,8 @@ def options(settings: SparkSettings, scratch: Path) -> dict[str, str]:
             "spark.driver.bindAddress": LOOPBACK,
             "spark.sql.shuffle.partitions": str(cores(settings.master)),
         }
+        if settings.small:  # nothing to be learned between the stages of a query, each of which would be a job
+            fixed["spark.sql.adaptive.enabled"] = "false"
     return {**fixed, **settings.conf}
 
 

@@ -15,10 +15,9 @@ from latecomer.pipeline.output import Run, read_table
 from latecomer.pipeline.stages.demand import demand
 from latecomer.pipeline.stages.distances import answers, distances, hops
 from latecomer.pipeline.stages.hand_overs import hand_overs
-from latecomer.pipeline.stages.publications import publication_rates, publications
-from latecomer.pipeline.stages.rates import counted, counts_of, filtered, periods_of, rates
+from latecomer.pipeline.stages.publications import publication_rates
+from latecomer.pipeline.stages.rates import counts_of, filtered, periods_of, rates
 from latecomer.pipeline.stages.records import brokers_seen
-from latecomer.pipeline.stages.requests import requests, with_times
 from latecomer.pipeline.stages.sessions import sessions
 from latecomer.pipeline.stages.subscriptions import changes, matrix, subscriptions
 from latecomer.pipeline.stages.timeline import timeline
@@ -57,9 +56,7 @@ class Tables:
 
     def write_demand(self, first: int, last: int, brokers: int) -> None:
         """What is asked for and published, from the first to the last period; by how many brokers there are."""
-        asked = counted(with_times(requests(self.records)), "filter", self.classes, self.period_s)
-        published = counted(publications(self.records), "topic", self.classes, self.period_s)
-        both = self._write("rates", rates(asked, published, self.period_s), (*PLACE, "begin_us"))
+        both = self._write("rates", rates(self.records, self.classes, self.period_s), (*PLACE, "begin_us"))
         followed = filtered(counts_of(both, "requests", self.period_s), first, last)
         found = self._write("demand", demand(followed, self.window), PLACE)
         self._write("popularity", popularity(found, self.classes.filters, brokers), ("popularity_rank",))

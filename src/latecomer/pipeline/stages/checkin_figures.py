@@ -1,42 +1,58 @@
-"""Visits and pairs → the numbers of dynatops' location model, and how they vary from one group of users to the next."""
+"""Visits and pairs → the small counts from which the figures of dynatops' location model follow, each in one pass.
+
+Users are in twenty groups by hash: how much the groups differ says how sure the whole is. `checkins_sums` adds the
+counts up, as groups of users and as the curves of Figure 5.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Collection
+
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from latecomer.pipeline.schemas_checkins import GROUPS
-
-QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-DAY_US = 86_400_000_000
-WEEK_US = 7 * DAY_US
+HOUR_US = 3_600_000_000
+WEEK_US = 7 * 24 * HOUR_US
 GROUPS_OF_USERS = 20
 INSTANT = "yyyy-MM-dd'T'HH:mm:ssX"
 
 
-def visit_figures(visits: DataFrame) -> DataFrame:
-    """One row: quantiles of linger times, each between the two nearest in proportion; the first and last check-in."""
-    return visits.agg(
-        F.percentile("linger_us", QUANTILES).alias("quantiles_us"),
+def visit_counts(visits: DataFrame) -> DataFrame:
+    """By group and by full hours of linger time (null: the visit has not ended)."""
+    return visits.groupBy(_group(), _hours().alias("hours")).agg(
+        F.count_if(F.col("visit") == 0).alias("users"),
+        F.count("*").alias("visits"),
+        F.sum("checkins").alias("checkins"),
+        F.count_if(F.col("linger_us") > WEEK_US).alias("over_week"),
         F.date_format(F.min("arrived"), INSTANT).alias("first"),
         F.date_format(F.max("seen"), INSTANT).alias("last"),
     )
 
 
-def groups_of_users(visits: DataFrame, pairs: DataFrame) -> DataFrame:
-    """What there is to count, in twenty groups of users by hash: how far they spread is how sure the whole is."""
-    group = F.pmod(F.hash("user"), F.lit(GROUPS_OF_USERS)).alias("group")
-    linger = F.col("linger_us")
-    stayed = visits.groupBy(group).agg(
-        F.count_distinct("user").alias("users"),
-        F.count("*").alias("visits"),
-        F.count(linger).alias("lingers"),
-        F.count_if(linger < DAY_US).alias("under_day"),
-        F.count_if(linger > WEEK_US).alias("over_week"),
+def pair_counts(pairs: DataFrame) -> DataFrame:
+    """By group and by how many visits a pair has."""
+    return pairs.groupBy(_group(), "visits").agg(
+        F.count("*").alias("pairs"), F.count_if(F.col("checkins") == 1).alias("of_one_checkin")
     )
-    met = pairs.groupBy(group).agg(
-        F.count("*").alias("pairs"),
-        F.count_if(F.col("visits") == 1).alias("pairs_seen_once"),
-        F.count_if(F.col("checkins") == 1).alias("pairs_of_one_checkin"),
-    )
-    return stayed.join(met, "group").select(*GROUPS.fieldNames())
+
+
+def linger_counts(visits: DataFrame, hours: Collection[int]) -> DataFrame:
+    """By linger time to the microsecond, of the visits that lasted one of these full hours."""
+    chosen = visits.where(_hours().isin(*sorted(hours)))
+    return chosen.groupBy("linger_us").agg(F.count("*").alias("visits"))
+
+
+def cell_counts(visits: DataFrame) -> DataFrame:
+    """One row: how many cells and how many transitions there are, for whoever does not need the tables."""
+    target = F.lead("cell").over(Window.partitionBy("user").orderBy("visit")).alias("target")
+    steps = visits.select("cell", target).distinct()
+    targets = steps.groupBy("cell").agg(F.count("target").alias("targets"))
+    return targets.agg(F.count("*").alias("cells"), F.coalesce(F.sum("targets"), F.lit(0)).alias("transitions"))
+
+
+def _group() -> Column:
+    return F.pmod(F.hash("user"), F.lit(GROUPS_OF_USERS)).alias("group")
+
+
+def _hours() -> Column:
+    return F.floor(F.col("linger_us") / HOUR_US).cast("int")

@@ -7,11 +7,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.pipeline.schemas_checkins import CHECKINS, QUARANTINE
+from latecomer.pipeline.stages.stays import repeated
 
-GOOD, BAD, OUTSIDE = "good", "bad", "outside"
 SAME = ("user", "time", "lat", "lon", "place")
 """Two check-ins that agree in all of these are one."""
 POLE, DATE_LINE = 90.0, 180.0
+CELLS_ACROSS = 1 << 40
+"""More than any row of cells has."""
 
 
 class Region(msgspec.Struct, frozen=True):
@@ -40,14 +42,32 @@ class Region(msgspec.Struct, frozen=True):
         return inside & (at < self.until_us) if self.until_us else inside
 
     def cell_of(self) -> Column:
-        south, west = (F.floor(F.col(name) / self.cell).cast("string") for name in ("lat", "lon"))
-        return F.concat(south, F.lit(","), west)
+        south, west = self._corner()
+        return F.concat(south.cast("string"), F.lit(","), west.cast("string"))
+
+    def cell_number(self) -> Column:
+        """Another for each cell, which Spark compares faster than a name."""
+        south, west = self._corner()
+        return south * CELLS_ACROSS + west
+
+    def _corner(self) -> tuple[Column, Column]:
+        south, west = (F.floor(F.col(name) / self.cell) for name in ("lat", "lon"))
+        return south, west
 
 
 def tally(rows: DataFrame, region: Region) -> DataFrame:
-    """How many rows became what: verdict (good, bad, outside), reason, rows."""
-    verdict = F.when(F.col("problem").isNotNull(), BAD).when(region.holds(), GOOD).otherwise(OUTSIDE)
-    return rows.groupBy(verdict.alias("verdict"), F.col("problem").alias("reason")).agg(F.count("*").alias("rows"))
+    """One row: how many are good, bad, and outside."""
+    bad = F.col("problem").isNotNull()
+    return rows.agg(
+        F.count_if(~bad & region.holds()).alias("good"),
+        F.count_if(bad).alias("bad"),
+        F.count_if(~bad & ~region.holds()).alias("outside"),
+    )
+
+
+def reasons(rows: DataFrame) -> DataFrame:
+    """How many of the rows are bad for which reason."""
+    return rows.where(F.col("problem").isNotNull()).groupBy("problem").agg(F.count("*").alias("rows"))
 
 
 def quarantine(rows: DataFrame) -> DataFrame:
@@ -58,9 +78,18 @@ def quarantine(rows: DataFrame) -> DataFrame:
 
 def checkins(rows: DataFrame, region: Region) -> DataFrame:
     """What is left: good, inside, and each only once."""
-    kept = rows.where(F.col("problem").isNull() & region.holds()).select(*SAME)
-    once = kept.repartition("user").dropDuplicates(list(SAME))  # by user, as everything that follows
+    once = _by_user(rows, region).withColumn("again", repeated()).where(~F.col("again"))  # sorted as visits want it
     return once.withColumn("cell", region.cell_of()).select(*CHECKINS.fieldNames())
+
+
+def numbered(rows: DataFrame, region: Region) -> DataFrame:
+    """The same with repetitions, and cells by number: all that visits need, at half the cost."""
+    return _by_user(rows, region).withColumn("cell", region.cell_number())
+
+
+def _by_user(rows: DataFrame, region: Region) -> DataFrame:
+    """Good and inside; by user, as everything that follows."""
+    return rows.where(F.col("problem").isNull() & region.holds()).select(*SAME).repartition("user")
 
 
 def regular(found: DataFrame, *, monthly: bool, least: int) -> DataFrame:

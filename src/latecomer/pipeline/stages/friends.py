@@ -36,9 +36,12 @@ def friends_by_chance(visits: DataFrame, *, followed: int = FOLLOWED, seed: int 
 def friends_of_list(visits: DataFrame, friendships: DataFrame, *, followed: int = FOLLOWED, seed: int = 0) -> DataFrame:
     """Every user with `followed` of those in the list, of either direction, who checked in too; or with all of them."""
     good = friendships.where(F.col("problem").isNull()).select("user", "friend")
-    both = good.union(good.select("friend", "user")).where(F.col("user") != F.col("friend")).distinct()
+    both = good.union(good.select("friend", "user")).where(F.col("user") != F.col("friend"))
     users = visits.select("user").distinct()
-    seen = both.join(users, "user", "left_semi").join(users.withColumnRenamed("user", "friend"), "friend", "left_semi")
+    friends = users.withColumnRenamed("user", "friend")
+    # First by friend, then by user: nothing that follows has to be dealt out once more.
+    seen = both.join(friends.hint("shuffle_hash"), "friend", "left_semi")
+    seen = seen.join(users.hint("shuffle_hash"), "user", "left_semi").select("user", "friend").distinct()
     by_chance = Window.partitionBy("user").orderBy(F.xxhash64(F.lit(seed), "user", "friend"), "friend")
     ranked = seen.withColumn("rank", F.row_number().over(by_chance))
     return ranked.where(F.col("rank") <= followed).select(*FRIENDS.fieldNames())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from latecomer.pipeline.schemas_checkins import CELLS, PAIRS, REPEATS
+from latecomer.pipeline.schemas_checkins import CELLS, PAIRS
 
 
 def pairs(visits: DataFrame) -> DataFrame:
@@ -30,8 +30,3 @@ def cells(met: DataFrame, size: float) -> DataFrame:
     for at, edge in enumerate(("south", "west"), start=1):
         found = found.withColumn(edge, F.split_part("cell", F.lit(","), F.lit(at)).cast("double") * size)
     return found.select(*CELLS.fieldNames())
-
-
-def repeats(met: DataFrame) -> DataFrame:
-    """How many pairs have so many visits."""
-    return met.groupBy("visits").agg(F.count("*").alias("pairs")).select(*REPEATS.fieldNames())

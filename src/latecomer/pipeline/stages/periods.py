@@ -20,9 +20,8 @@ from latecomer.model.errors import FilterError
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.topics import check_filter
 from latecomer.pipeline.classes import NONE, Classes, with_classes
-from latecomer.pipeline.stages.rates import SECOND_US, period_of
-from latecomer.pipeline.stages.requests import topic_filter
-from latecomer.pipeline.stages.tally import PUBLISHED, REQUESTED, own_class
+from latecomer.pipeline.stages.rates import SECOND_US, said
+from latecomer.pipeline.stages.tally import own_class
 
 KEYS = ("period", "class", "filter", "broker")
 SUMS = ("requests", "once", "publications")
@@ -45,15 +44,7 @@ NOTHING = 2.0**-53
 
 def counted_periods(judged: DataFrame, classes: Classes, period_s: int) -> DataFrame:
     """Requests and publications of the rows that can be used, by period, class and broker."""
-    kind = f.col("kind")
-    rows = judged.where(f.col("reason").isNull() & kind.isin(REQUESTED, PUBLISHED))
-    published = kind == PUBLISHED
-    text = f.coalesce(f.when(published, f.col("topic")).otherwise(topic_filter("filter")), f.lit(""))
-    times = f.greatest(f.coalesce("count", f.lit(0).cast("long")), f.lit(1).cast("long"))
-    grouped = rows.groupBy(period_of("at_us", period_s).alias("period"), text.alias("text"), "broker").agg(
-        f.sum(f.when(published, 0).otherwise(1)).alias("requests"),
-        f.sum(f.when(published, times).otherwise(0)).alias("publications"),
-    )
+    grouped = said(judged.where(f.col("reason").isNull()), period_s)
     if classes.filters:
         with_class = with_classes(grouped, "text", classes).withColumn("filter", f.lit(""))
     else:

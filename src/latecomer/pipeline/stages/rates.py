@@ -12,6 +12,8 @@ from pyspark.sql import functions as f
 
 from latecomer.model.ids import Instant
 from latecomer.pipeline.classes import Classes, with_classes
+from latecomer.pipeline.stages.requests import topic_filter
+from latecomer.pipeline.stages.tally import PUBLISHED, REQUESTED
 
 ALPHA_PERMILLE = 300
 MICRO = 1_000_000
@@ -52,13 +54,26 @@ def counted(events: DataFrame, column: str, classes: Classes, period_s: int) -> 
     )
 
 
-def rates(requests: DataFrame, publications: DataFrame, period_s: int) -> DataFrame:
-    """Both counts beside each other, where there were any; `begin_us` is when the period began."""
-    zero = f.lit(0).cast("long")
-    keys = ("class", "broker", "period")
-    asked = requests.select(*keys, f.col("times").alias("requests"), "once", zero.alias("publications"))
-    published = publications.select(*keys, zero.alias("requests"), zero.alias("once"), "times")
-    totals = asked.union(published).groupBy(*keys).agg(*(f.sum(name).alias(name) for name in COUNTS))
+def said(records: DataFrame, period_s: int) -> DataFrame:
+    """How often each filter was asked for and each topic published to (`text`), by period and broker: in one pass."""
+    published = f.col("kind") == PUBLISHED
+    text = f.coalesce(f.when(published, f.col("topic")).otherwise(topic_filter("filter")), f.lit(""))
+    times = f.greatest(f.coalesce("count", f.lit(0).cast("long")), f.lit(1).cast("long"))
+    rows = records.where(f.col("kind").isin(REQUESTED, PUBLISHED))
+    return rows.groupBy(period_of("at_us", period_s).alias("period"), text.alias("text"), "broker").agg(
+        f.sum(f.when(published, 0).otherwise(1)).alias("requests"),
+        f.sum(f.when(published, times).otherwise(0)).alias("publications"),
+    )
+
+
+def rates(records: DataFrame, classes: Classes, period_s: int) -> DataFrame:
+    """Requests and publications by class, broker and period; `begin_us` is when the period began.
+
+    `once` counts requests for several classes only in one of them.
+    """
+    once = f.when(f.col("first"), f.col("requests")).otherwise(0)
+    classed = with_classes(said(records, period_s), "text", classes).withColumn("once", once)
+    totals = classed.groupBy("class", "broker", "period").agg(*(f.sum(name).alias(name) for name in COUNTS))
     begin = (f.col("period") * (period_s * SECOND_US)).alias("begin_us")
     return totals.select("class", "broker", begin, *COUNTS)
 

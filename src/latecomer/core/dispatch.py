@@ -125,5 +125,6 @@ def frame_handlers(broker: Broker) -> dict[type, Callable[[BrokerId, Any], None]
         Void: lambda peer, frame: None,
         **broker.history.frames(),
         **broker.reposition.frames(),
+        **broker.homes.frames(),
         **frames_of(broker.mobility),
     }

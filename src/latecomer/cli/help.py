@@ -45,7 +45,7 @@ EXAMPLES = {
     "watch": "latecomer watch latecomer-data --state watched --plan plan.json",
     "overlay": "latecomer overlay plan --demand examples/published.csv --subscriptions examples/subscriptions.csv",
     "overlay plan": "latecomer overlay plan --demand examples/published.csv --subscriptions examples/subscriptions.csv",
-    "homes": "latecomer homes advise --subscriptions examples/subscriptions.csv",
+    "homes": "latecomer homes --network latecomer-data",
     "homes advise": "latecomer homes advise --subscriptions examples/subscriptions.csv",
     "story": "latecomer story",
     "checkins": "latecomer checkins made/latest/checkins --friends made/latest/friends --out tables --plot figure.svg",

@@ -225,6 +225,22 @@ def test_nobody_is_sent_to_whom_messages_are_under_way() -> None:
     assert told(wire) == "b.example:1883"
 
 
+def test_a_quiet_moment_is_waited_for() -> None:
+    net, a, b = two(update_us=4 * SECOND_US)
+    stay(net, b, "there", "x")
+    wire, writer = come(net, a, "s", "x"), come(net, a, "p")
+    net.quiet(8 * SECOND_US)
+    while a.now % (8 * SECOND_US) > SETTLE_US:  # clients go to larger names now
+        net.quiet(10_000)
+    writer.publish("x", qos=1)
+    (publish,) = wire.got()
+    net.quiet(SECOND_US)
+    assert wire.take() == []
+    wire.ack(publish)
+    net.quiet(300_000)
+    assert told(wire) == "b.example:1883"
+
+
 def test_only_some_are_sent_in_an_update_those_first_that_gain_most() -> None:
     net, a, b = two(share_max=0.01)
     stay(net, b, "there", "x", "z")

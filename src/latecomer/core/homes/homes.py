@@ -20,7 +20,7 @@ import msgspec
 
 from latecomer.core.homes.addresses import AddressBook
 from latecomer.core.homes.judging import Better, Load, better_home, loads_of
-from latecomer.core.homes.moving import problem_of_going
+from latecomer.core.homes.moving import BUSY, problem_of_going
 from latecomer.core.homes.nearest import nearest
 from latecomer.core.homes.profiles import AT_ONCE, Known, Profiles, number_of
 from latecomer.core.homes.settings import HomesSettings
@@ -203,16 +203,27 @@ class Homes:
                 self._note(Kind.ADVISED, one)
 
     def _send_some(self, found: list[Proposed]) -> Iterator[Instant]:
-        """Those that gain most first."""
-        sent = 0
-        for one in found:
-            if self.may_send < 1 or self.settings.mode != "move":
+        """Those that gain most first; to whom messages are under way, at a quiet moment of this update, if there is
+        one."""
+        sent, until = 0, self.orders.now + self.settings.update_us - self.settings.settle_us - SPREAD_US
+        while found and self.settings.mode == "move":
+            busy = []
+            for one in found:
+                if self.may_send < 1:
+                    return
+                session = self.sessions.by_client.get(one.client)
+                if session is None or one.client in self.changed:
+                    continue
+                if self._send(session, one):
+                    sent += 1
+                    if sent % SPREAD == 0:
+                        yield SPREAD_US
+                elif self.problem_of(session, one.better.to) == BUSY:
+                    busy.append(one)
+            found = busy
+            if self.orders.now >= until:
                 return
-            session = self.sessions.by_client.get(one.client)
-            if session is not None and one.client not in self.changed and self._send(session, one):
-                sent += 1
-                if sent % SPREAD == 0:
-                    yield SPREAD_US
+            yield SPREAD_US
 
     def _look_at(self, client: ClientId) -> None:
         """The subscriptions of a client have settled."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from latecomer.core.mobility.mobility import Mobility
 
 SECOND_US = 1_000_000
+BUSY = "messages are under way to it"
 
 
 def waits_too_little(session: Session, away_us: Instant) -> str:
@@ -48,5 +49,5 @@ def problem_of_going(session: Session, mobility: Mobility, away_us: Instant) -> 
     if session.given is not None or session.late:
         return "another broker may have an older session of it"
     if session.queue or session.incoming or session.leased or session.giving or session.past is not None:
-        return "messages are under way to it"
+        return BUSY
     return ""

@@ -21,7 +21,7 @@ from latecomer.model.ids import NUMBER_MAX, BrokerId, ClientId, Instant
 
 CHANGES_MAX = 4
 """Words back to which the difference is remembered; whoever has an older one is told everything."""
-AT_ONCE = 2_000
+AT_ONCE = 500
 """Filters, or clients, that are looked at before other work gets its turn."""
 SILENT_UPDATES = 3
 """Who has not answered for so long is not known any more."""
@@ -90,6 +90,8 @@ class Profiles:
                 yield
         self.numbers, self.subscriptions = numbers, subscriptions
         chosen = sorted(dict.fromkeys(numbers.values()))
+        if len(chosen) >= AT_ONCE:
+            yield
         self.below = NUMBER_MAX if len(chosen) <= self.filters_max else chosen[self.filters_max]
         told = dict.fromkeys(chosen[: self.filters_max])
         added = {one: None for one in told if one not in self.told}

@@ -20,6 +20,7 @@ from latecomer.model.errors import SettingsError
 from latecomer.model.filters import Filter
 from latecomer.model.ids import NUMBER_MAX
 from latecomer.model.record import Kind
+from latecomer.runtime.settings import loads
 from tests.unit.hand import frames, records
 from tests.unit.mqtt_hand import SECOND_US, MqttHand, Net, Wire, pair
 
@@ -394,3 +395,14 @@ def test_what_cannot_work_is_refused(key: str, value: object) -> None:
         replace(HomesSettings(), **{key: value}).check()
     assert caught.value.key == f"homes.{key}"
     HomesSettings().check()
+
+
+def test_the_settings_file_says_the_same() -> None:
+    lines = 'mode = "move"', "update_s = 1", "settle_s = 0.1", "rest_s = 30", "share_max = 1", "away_s = 10"
+    text = "\n".join(("[homes]", *lines, "load_weight = 0"))
+    assert loads(text).core_settings().homes == HOMES
+    assert loads("").core_settings().homes == HomesSettings()
+    with pytest.raises(SettingsError, match=r"homes\.cluster"):
+        loads('[homes]\ncluster = ["b", "b"]')
+    with pytest.raises(SettingsError, match=r"core\.homes.*is set as homes"):
+        loads("[core.homes]\ngain = 1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -71,6 +72,11 @@ def test_a_client_is_sent_follows_and_misses_nothing(net: Net, capsys: Capture) 
             heard += [int(each.payload) for each in take(phone, 1) if isinstance(each, Message)]
         assert heard == list(range(heard[0], sent + 11)), "in order, without a gap or a repeat"
         assert (at(net, "b1").sent, at(net, "b1").returned, "phone" in net.sessions("b3")) == (1, 0, True)
+
+        with urllib.request.urlopen(f"{net.doors['b1'].url}/metrics") as answer:
+            metrics = answer.read().decode()
+        assert "latecomer_homes_sent_total 1.0" in metrics
+        assert "latecomer_homes_load" in metrics
 
         capsys.readouterr()
         assert run(VERBS, ["homes", "--network", str(net.folder), "--json"]) == 0

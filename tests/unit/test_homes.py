@@ -157,6 +157,14 @@ def test_its_own_subscriptions_keep_nobody_where_it_is() -> None:
     assert told(besides) is None
 
 
+def test_two_that_want_the_same_meet_and_do_not_swap() -> None:
+    net, a, b = two()
+    one, other = come(net, a, "s", "x"), come(net, b, "t", "x")
+    net.quiet(6 * UPDATE_US)
+    assert a.broker.homes.sent + b.broker.homes.sent == 1
+    assert [told(one), told(other)].count(None) == 1
+
+
 def test_who_comes_back_is_left_alone() -> None:
     net, a, b = two()
     stay(net, b, "there", "x")

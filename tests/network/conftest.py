@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from latecomer.model.topology import Link, Topology
+from latecomer.model.topology import Link, Node, Topology
 from latecomer.model.topology_generators import line, ring, walkthrough
 from latecomer.runtime.supervisor import Supervisor
-from tests.network.net import joined, network_of, running
+from tests.network.net import QUICK, joined, network_of, running
 from tests.network.peer import Peer
 
 
@@ -22,11 +24,23 @@ def cycle() -> Topology:
     return Topology(name="cycle", nodes=drawn.nodes, links=(*drawn.links, Link("b1", "b4", 3000)))
 
 
+def meshed() -> Topology:
+    """Five with all links: enough for any ring."""
+    nodes = tuple(Node(f"b{number}") for number in range(1, 6))
+    pairs = combinations((node.id for node in nodes), 2)
+    return Topology(name="meshed", nodes=nodes, links=tuple(Link(a, b, 1000) for a, b in pairs))
+
+
 NETWORKS: dict[str, Callable[[], Topology]] = {
     "one": lambda: line(1),
     "two": lambda: line(2),
     "tree": walkthrough,
     "cycle": cycle,
+    "rendezvous": meshed,
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    # Probes do not tell when a subscription is known on another way: SUBACK does.
+    "rendezvous": {**QUICK, "core": {"routing": {"kind": "rendezvous"}, "subscribe_wait": True}},
 }
 PLACES = [
     "one-same",
@@ -35,6 +49,7 @@ PLACES = [
     "tree-far",
     pytest.param("cycle-same", marks=pytest.mark.long),
     "cycle-far",
+    "rendezvous-far",
 ]
 
 
@@ -66,7 +81,9 @@ class Networks:
         if name != self.name or self.supervisor is None:
             self.stack.close()
             self.name = name
-            self.supervisor = self.stack.enter_context(running(network_of(NETWORKS[name]()), self.folder(name)))
+            self.supervisor = self.stack.enter_context(
+                running(network_of(NETWORKS[name](), SETTINGS.get(name)), self.folder(name))
+            )
             joined(self.supervisor)
         return self.supervisor
 

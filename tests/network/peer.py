@@ -27,7 +27,8 @@ from tests.network.net import HOST
 
 LIMIT_SECONDS = 20.0
 PROBE_SECONDS = 0.03
-FENCE = "fence/"
+FENCE = "t/fence/"
+"""Where every key has a tree of its own, order holds within one: tests publish below `t`."""
 
 
 def properties(packet: int, **values: Any) -> Properties:

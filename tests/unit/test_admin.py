@@ -8,7 +8,7 @@ import json
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ import pytest
 
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.runtime import admin as api
-from latecomer.runtime import admin_model
+from latecomer.runtime import admin_http, admin_model
 from latecomer.runtime.admin import Admin
 from latecomer.runtime.admin_views import (
     ClientView,
@@ -34,6 +34,7 @@ from latecomer.runtime.errands import Unreachable
 from latecomer.runtime.homes_views import HomesView, PeerView, ProposalView
 from latecomer.runtime.metrics import Counters, render
 from latecomer.runtime.network_views import KeptView, MemberView, NetworkView, WireView
+from latecomer.runtime.overlay_views import NO_RING, OverlayView
 from latecomer.runtime.predicting import ModelView
 from latecomer.runtime.session_views import SessionView
 from latecomer.runtime.sparing import Sparing
@@ -61,6 +62,15 @@ class Node:
 
     def health(self) -> Health:
         return self.status
+
+    def overlay(self) -> OverlayView:
+        raise LatecomerError(NO_RING)
+
+    def propose(self, places: Mapping[str, int]) -> None:
+        self.done.append(f"propose {places}")
+
+    def abandon(self) -> bool:
+        return bool(self.done)
 
     def metrics(self) -> bytes:
         return render(Counters(bytes_in=3), {})
@@ -515,7 +525,7 @@ def test_bodies_that_are_no_command(body: bytes, words: str) -> None:
 
 def test_a_body_has_a_limit() -> None:
     async def story(node: Node, caller: Caller) -> None:
-        data = io.BytesIO(json.dumps({"client": "x" * api.BODY_MAX}).encode())
+        data = io.BytesIO(json.dumps({"client": "x" * admin_http.BODY_MAX}).encode())
         headers = {"Content-Type": "application/json"}
         status, answer, _ = await caller.ask("/api/v1/disconnect", "POST", data=data, headers=headers)
         assert (status, answer) == (413, {"problem": "a body may have at most 1048576 bytes"})
@@ -524,7 +534,7 @@ def test_a_body_has_a_limit() -> None:
 
 
 def test_a_body_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "BODY_S", 0.05)
+    monkeypatch.setattr(admin_http, "BODY_S", 0.05)
 
     async def story(node: Node, caller: Caller) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", caller.port)

@@ -25,6 +25,8 @@ from latecomer.cli.demo import (
 )
 from latecomer.cli.demo_commuters import Commuter, CommuterFigures, Received, figures, table_of
 from latecomer.cli.demo_commuters import check as check_commuters
+from latecomer.cli.demo_minds import MindFigures
+from latecomer.cli.demo_minds import check as check_minds
 from latecomer.cli.demo_progress import Act
 from latecomer.cli.demo_traffic import DISTRICTS, Broken, Tally
 from latecomer.cli.main import VERBS, run
@@ -199,13 +201,42 @@ def test_the_table_of_commuters() -> None:
         assert row in lines
 
 
+MOVED = MindFigures(
+    events=900,
+    lost=0,
+    repeated=0,
+    disordered=0,
+    moved=5,
+    seconds=0.2,
+    relays_before=1.5,
+    relays_after=1.0,
+    hops_before=2.0,
+    hops_after=2.1,
+)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"lost": 1}, "1 events were lost"),
+        ({"repeated": 2}, "2 events were repeated"),
+        ({"disordered": 3}, "3 events were out of order"),
+        ({"relays_after": 1.5}, "did not save relays"),
+    ],
+)
+def test_brokers_that_follow_changed_minds_are_held_to_it(wrong: dict[str, float], told: str) -> None:
+    check_minds(MOVED)
+    with pytest.raises(Broken, match=told):
+        check_minds(msgspec.structs.replace(MOVED, **wrong))
+
+
 def test_the_figures_as_json() -> None:
     phase = PhaseFigures(
         stores=1, requests=300, events=9, lost=0, repeated=0, disordered=0, hops_mean=2.0, hops_error=0.1
     )
-    all_of_them = DemoFigures(before=phase, predicted_hops_mean=1.0, after=phase, commuters=(FARED,))
+    all_of_them = DemoFigures(before=phase, predicted_hops_mean=1.0, after=phase, commuters=(FARED,), minds=MOVED)
     told = msgspec.json.decode(as_json(all_of_them))
-    assert set(told) == {"before", "predicted_hops_mean", "after", "commuters"}
+    assert set(told) == {"before", "predicted_hops_mean", "after", "commuters", "minds"}
     assert told["commuters"][0] == msgspec.to_builtins(FARED)
 
 

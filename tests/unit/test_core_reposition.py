@@ -10,7 +10,7 @@ import pytest
 from latecomer.core.effects import Effect, Persist, Put
 from latecomer.core.inputs import RepositionAborted, RepositionWanted
 from latecomer.core.reposition.states import MANAGER, MOVER, Fact, Managing, Moving
-from latecomer.core.reposition.word import fingers_of, position_in
+from latecomer.core.ring.places import fingers_of, position_in
 from latecomer.messages.reposition import (
     NO_STAMP,
     Place,

@@ -1,11 +1,11 @@
-"""`latecomer demo`: the whole loop on this machine, in about a minute.
+"""`latecomer demo`: the whole loop on this machine, in a minute or two.
 
 Brokers as processes, people who publish and people who come late, the log of all that on Spark, a plan, the plan
 applied while everything goes on, and the same people again. What is told is what happened: numbers are counted by those
 who asked, distances by Spark in the log, and a promise that was not kept ends the demo with an error.
 
 All the while two commuters go from broker to broker. Behind everything that is measured, the broker that has their
-sessions is killed.
+sessions is killed. Last, on a ring of brokers, everybody changes their mind, and the brokers follow.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ from latecomer.cli.apply_work import Work, steps_to, survey
 from latecomer.cli.as_json import print_json
 from latecomer.cli.demo_commuters import CommuterFigures, Commuters, table_of
 from latecomer.cli.demo_commuters import check as check_commuters
+from latecomer.cli.demo_minds import MindFigures, change_minds
+from latecomer.cli.demo_minds import check as check_minds
+from latecomer.cli.demo_minds import table_of as minds_table
 from latecomer.cli.demo_progress import Told, progress
 from latecomer.cli.demo_traffic import AT_FIRST, DISTRICTS, TOPICS, Broken, People, Tally, topic_of
 from latecomer.cli.live_network import Live, read_live
@@ -43,7 +46,7 @@ from latecomer.model.applied import plan_id
 from latecomer.model.errors import SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.model.plan import Plan, PlanLimits, Prediction, write_plan
-from latecomer.runtime.network_file import Network, placed, shaped
+from latecomer.runtime.network_file import Network, placed, shaped, with_routing
 from latecomer.runtime.supervisor import Supervisor, taken_port
 
 if TYPE_CHECKING:
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from latecomer.pipeline.measure import Measured
 
 BROKERS = 8
+RING_BROKERS = 8
 REQUESTS = 300
 LEVELS = 2
 """Of a topic, `city/north/air`, that make its class."""
@@ -60,9 +64,9 @@ SEGMENT_S = 1.0
 PATIENCE_S = 60.0
 TRIES = 50
 PORTS = (20_000, 28_000)
-WARM_UP = "from latecomer.cli.plan_work import warm_up; warm_up()"
+WARM_UP = "from latecomer.cli import demo_minds, plan_work; plan_work.warm_up(); demo_minds.warm_up()"
 
-PLAN, ANALYSIS = "plan.json", "analysis"
+PLAN, ANALYSIS, RING = "plan.json", "analysis", "ring"
 
 
 def demo(
@@ -76,7 +80,8 @@ def demo(
 ) -> None:
     """Try everything in a minute: a network, traffic, its log on Spark, a plan, and what applying it brought.
 
-    Two clients move from broker to broker meanwhile, and a broker that has their sessions is killed.
+    Two clients move from broker to broker meanwhile, and a broker that has their sessions is killed. Last, brokers on a
+    ring follow subscribers who change their minds.
     """
     with spark_libraries(), libraries():
         import latecomer.cli.plan_work
@@ -110,6 +115,7 @@ class DemoFigures(msgspec.Struct, frozen=True, kw_only=True):
     predicted_hops_mean: float
     after: PhaseFigures
     commuters: tuple[CommuterFigures, ...]
+    minds: MindFigures
 
 
 class Loop:
@@ -127,6 +133,18 @@ class Loop:
 
     def run(self) -> DemoFigures:
         warming = subprocess.Popen([sys.executable, "-c", WARM_UP], stdout=subprocess.DEVNULL)
+        try:
+            before, plan, after, commuters = self._loop(warming)
+            minds = self._change_minds(warming)
+        finally:
+            warming.kill()
+            warming.wait()
+        predicted = plan.prediction.hops_mean
+        return DemoFigures(before=before, predicted_hops_mean=predicted, after=after, commuters=commuters, minds=minds)
+
+    def _loop(
+        self, warming: subprocess.Popen[bytes]
+    ) -> tuple[PhaseFigures, Plan, PhaseFigures, tuple[CommuterFigures, ...]]:
         supervisor = Supervisor(self.network, self.folder)
         try:
             self.told(f"starting {BROKERS} brokers", 0, 0)
@@ -137,18 +155,11 @@ class Loop:
             try:
                 commuters.begin()
                 before, plan, after = self._act(live, people, warming)
-                return DemoFigures(
-                    before=before,
-                    predicted_hops_mean=plan.prediction.hops_mean,
-                    after=after,
-                    commuters=self._lose_broker(commuters, people, plan, supervisor),
-                )
+                return before, plan, after, self._lose_broker(commuters, people, plan, supervisor)
             finally:
                 commuters.close()
                 people.close()
         finally:
-            warming.kill()
-            warming.wait()
             supervisor.stop()
 
     def _act(
@@ -301,6 +312,20 @@ class Loop:
         check_commuters(found)
         return found
 
+    def _change_minds(self, warming: subprocess.Popen[bytes]) -> MindFigures:
+        if warming.poll() is None:
+            self.told("compiling the planner of rings (once on a machine)", 0, 0)
+            warming.wait()
+        found = change_minds(free_ring(), self.folder / RING, self.told)
+        self.say(
+            f"Last, [bold]{RING_BROKERS} brokers on a ring[/], whose subscribers all changed their minds. By what was "
+            f"counted then, {found.moved} of them were to stand elsewhere; {found.seconds:.1f} s later they did, while "
+            f"everybody went on publishing."
+        )
+        self.console.print(minds_table(found))
+        check_minds(found)
+        return found
+
     def say(self, text: str) -> None:
         self.console.print(text, soft_wrap=False, width=min(self.console.width, 110))
 
@@ -316,6 +341,17 @@ def free_network() -> Network:
             settings = {"event_log": {"segment_s": SEGMENT_S}}
             return msgspec.structs.replace(network, brokers=seats, settings=settings)
     raise Broken(f"no free ports were found for {BROKERS} brokers: end whatever uses those from {PORTS[0]} to 31000")
+
+
+def free_ring() -> Network:
+    """Brokers that route by rendezvous, on ports that nobody uses."""
+    chance = random.Random()
+    for _ in range(TRIES):
+        network = with_routing(placed(shaped("full", RING_BROKERS), chance.randrange(*PORTS)), "rendezvous")
+        if taken_port(network) is None:  # its log would be read together with that of the other brokers
+            settings = {**network.settings, "event_log": {"enabled": False}}
+            return msgspec.structs.replace(network, settings=settings)
+    raise Broken(f"no free ports were found for {RING_BROKERS} brokers: end whatever uses those from {PORTS[0]}")
 
 
 def when_joined(folder: Path, network: Network) -> Live:

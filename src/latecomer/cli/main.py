@@ -149,7 +149,9 @@ VERBS: list[tuple[str, Verb]] = [
     ),
     (
         "overlay",
-        Later("latecomer.cli.overlay", "overlay", "Plan where brokers stand on a ring overlay."),
+        Later(
+            "latecomer.cli.overlay_live", "overlay", "Plan where brokers stand on a ring, and have them stand there."
+        ),
     ),
     (
         "homes",

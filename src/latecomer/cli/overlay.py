@@ -13,8 +13,10 @@ import typer
 from rich.console import Console
 
 from latecomer.cli.as_json import print_json
+from latecomer.cli.doors import found_doors
 from latecomer.cli.log_options import ClassesFile, Depth, Since, Until
 from latecomer.cli.overlay_log import Churn, LogWindow, measured_overlay
+from latecomer.cli.overlay_work import look, stand_at
 from latecomer.cli.plan import check_picture, libraries, progress, tell_written
 from latecomer.cli.plan_files import read_demand_file, read_text, write_text
 from latecomer.cli.spark_options import MASTER, MEMORY, Conf, Master, Memory, opened
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     from latecomer.planner.overlay.problem import OverlayProblem
 
-overlay = typer.Typer(help="Plan where brokers stand on a ring overlay.", add_completion=False)
+overlay = typer.Typer(help="Plan where brokers stand on a ring, and have them stand there.", add_completion=False)
 
 PERIOD = "1h"
 DELAYS_MAX = 2_000
@@ -75,7 +77,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 @overlay.callback()
 def group() -> None:
-    """Plan where brokers stand on a ring overlay."""
+    """Plan where brokers stand on a ring, and have them stand there."""
 
 
 @overlay.command("plan")
@@ -90,6 +92,10 @@ def plan(
     since: Since = "",
     until: Until = "",
     ring: Annotated[Path | None, typer.Option(metavar="FILE", help=RING_HELP)] = None,
+    network: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Instead of --ring: as this running network has it, the folder of 'up'."),
+    ] = None,
     brokers: Numbered = None,
     period: Period = PERIOD,
     delay_weight: DelayWeight = 1.0,
@@ -110,12 +116,12 @@ def plan(
 ) -> None:
     """Find positions on a ring with fewer relays and hops, and say what getting there costs.
 
-    A plan on paper: brokers do not route by it yet.
+    A plan on paper; 'latecomer overlay apply' has the brokers of a network that routes by rendezvous stand there.
     """
     check_picture(plot)
-    seconds = _period(period)
-    if ring is not None and brokers is not None:
-        raise SettingsError("--brokers", "the ring says which brokers there are; leave out --brokers or --ring")
+    seconds = seconds_of(period)
+    if sum(given is not None for given in (ring, brokers, network)) > 1:
+        raise SettingsError("--brokers", "--ring, --network and --brokers each say who is there; name one of them")
     stand = None if ring is None else read_positions(read_text(ring, "--ring"), str(ring))
     with libraries():
         from latecomer.planner.overlay.explain import plan_overlay
@@ -126,6 +132,8 @@ def plan(
             asked, wanted, churn = _measured(order, demand, subscriptions, lambda: opened(master, memory, conf))
         else:
             (asked, wanted), churn = _input(demand, subscriptions), None
+        if network is not None:
+            stand = stand_at(look(found_doors(network, [], [], None)).one, asked.topics)
         stand = stand or by_hash(_named(brokers, asked, wanted))
         measured = None if delays is None else _delays(delays, tuple(stand.positions))
         problem = make_overlay_problem(stand, asked, wanted, seconds, delay_weight, measured)
@@ -235,11 +243,11 @@ def _named(brokers: int | None, demand: Demand, subscriptions: dict[BrokerId, li
     return list(found)
 
 
-def _period(text: str) -> float:
+def seconds_of(text: str, option: str = "--period") -> float:
     try:
         micros = read_duration(text)
     except ValueError as error:
-        raise SettingsError("--period", str(error)) from None
+        raise SettingsError(option, str(error)) from None
     if not micros:
-        raise SettingsError("--period", "must be longer than nothing")
+        raise SettingsError(option, "must be longer than nothing")
     return micros / 1_000_000

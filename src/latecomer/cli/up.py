@@ -17,11 +17,13 @@ from latecomer.model.errors import SettingsError
 from latecomer.runtime.network_file import (
     BASE_PORT,
     Network,
+    RoutingKind,
     Shape,
     placed,
     read_network,
     read_topology,
     shaped,
+    with_routing,
     with_stores,
 )
 from latecomer.runtime.supervisor import Supervisor
@@ -61,6 +63,14 @@ def up(
             metavar="BROKER=TOPICS", help="A broker that keeps the history of topics, 'b2=sensors/#'; may be repeated."
         ),
     ] = None,
+    routing: Annotated[
+        RoutingKind | None,
+        typer.Option(
+            help="How events find those who want them; rendezvous: brokers form a ring, and are linked with all others "
+            "unless --shape says otherwise.",
+            show_default="forwarding",
+        ),
+    ] = None,
     keep: Keep = None,
     capacity: Capacity = None,
     data: Annotated[
@@ -87,9 +97,12 @@ def up(
     if network is not None:
         chosen = read_network(network, base_port)
     else:
-        drawn = read_topology(topology, name) if topology else shaped(shape or "ring", brokers or BROKERS)
+        usual: Shape = "full" if routing == "rendezvous" else "ring"
+        drawn = read_topology(topology, name) if topology else shaped(shape or usual, brokers or BROKERS)
         chosen = placed(drawn, base_port or BASE_PORT, host)
     chosen = with_stores(chosen, store or (), store_amounts(keep, capacity))
+    if routing is not None:
+        chosen = with_routing(chosen, routing)
     supervise(chosen, data, restart=not no_restart)
 
 

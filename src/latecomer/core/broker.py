@@ -11,14 +11,13 @@ This file only wires the parts: `neighbours` (link sessions), `membership` (who 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from latecomer.core.advertisements import Advertisements
 from latecomer.core.clients import Clients, Disk
 from latecomer.core.dispatch import frame_handlers, input_handlers
 from latecomer.core.effects import Effect, Put
 from latecomer.core.events import Events
-from latecomer.core.fences import Fences
 from latecomer.core.history import History
 from latecomer.core.homes.addresses import AddressBook
 from latecomer.core.homes.homes import Homes
@@ -30,7 +29,7 @@ from latecomer.core.inputs import (
     Woken,
 )
 from latecomer.core.interest import Interest
-from latecomer.core.links import ACK_EVERY
+from latecomer.core.links import ACK_EVERY, Link
 from latecomer.core.linkstate import LinkStateDatabase
 from latecomer.core.losses import Losses
 from latecomer.core.membership import Membership
@@ -43,7 +42,15 @@ from latecomer.core.passage import Passage
 from latecomer.core.reposition.reposition import Reposition
 from latecomer.core.reposition.word import PositionsWord
 from latecomer.core.retained import RetainedMessages
+from latecomer.core.ring.early import EarlyFrames
+from latecomer.core.ring.family import Family
+from latecomer.core.ring.interest import RingInterest
+from latecomer.core.ring.slots_kept import check_slots, slots_of
+from latecomer.core.ring.traffic import Traffic
+from latecomer.core.ring.ways import RingWays
+from latecomer.core.ring.wiring import make_fences, make_flushes, make_interest, make_settling
 from latecomer.core.routes import Routes
+from latecomer.core.routing import Rendezvous
 from latecomer.core.session.limits import Access, Anything, SessionLimits
 from latecomer.core.session.sessions import Sessions
 from latecomer.core.session.wiring import make_sessions
@@ -51,11 +58,7 @@ from latecomer.core.settings import BrokerSettings
 from latecomer.core.settling import Settling
 from latecomer.core.shares import Shares
 from latecomer.core.tree import Tree
-from latecomer.messages.link import (
-    Alive,
-    LinkMessage,
-    Publication,
-)
+from latecomer.messages.link import Alive, Hello, LinkMessage, Publication, SessionFrame
 from latecomer.messages.mqtt import Packet
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
@@ -78,6 +81,7 @@ class Broker:
         measure: Callable[[Packet, int], int] = lambda packet, version: 0,
     ) -> None:
         disk = disk or {}
+        check_slots(disk, settings.routing)
         epoch = disk.get("meta", {}).get("", {}).get("epoch", boot)
         assert isinstance(epoch, int)
         self.id = id
@@ -91,11 +95,14 @@ class Broker:
         self.membership = self._make_membership(disk)
         self.clients = Clients(self.orders, self.interest, settings.mailbox_max)
         self.routes = Routes(self.interest.subscriptions, self.clients.subscribers, settings.routes_max)
+        self.early: EarlyFrames | None = None
+        self.flushes = make_flushes(id, self.interest, self.neighbours)
         limits = limits or SessionLimits()
         self.retained = self._make_retained(limits)
         self.shares = self._make_shares()
         self.shares_due: Instant | None = None
-        self.fences = self._make_fences()
+        brokers_max = settings.brokers_max
+        self.fences = make_fences(self.interest, self.neighbours, brokers_max, self._fence_passed, self.flushes)
         self.losses = Losses(
             id,
             self.orders,
@@ -103,7 +110,7 @@ class Broker:
             self.interest,
             lambda since, until: self.history.store.missed(since, until),
         )
-        settling = Settling(self.neighbours.send, self._settled)
+        settling = make_settling(self.interest, self.neighbours, self._settled)
         self.events = Events(
             id,
             epoch,
@@ -120,6 +127,10 @@ class Broker:
             self.losses,
             self._pumped,
         )
+        if isinstance(self.interest, RingInterest):
+            self.routes.ways, self.early = RingWays(self.interest), EarlyFrames(self.interest)
+            self.events.seen.slot = self.interest.keys.slot
+            self.events.traffic = Traffic(self.interest.keys.slot)
         access = access or Anything()
         self.history = self._make_history(settling, access)
         self.sessions = self._make_sessions(limits, access, durability, measure)
@@ -146,6 +157,7 @@ class Broker:
             self.orders,
             self.neighbours,
             self._adopted,
+            lambda: self.reposition.word.known if isinstance(self.interest, RingInterest) else None,
             self._forgot,
             LinkStateDatabase(self.id, self.orders.boot, forgotten=forgotten),
             dict.fromkeys(str(member) for member in disk.get("member", {}).get("", {})),
@@ -154,22 +166,9 @@ class Broker:
         )
 
     def _make_interest(self) -> Interest:
-        return Interest(
-            self.id,
-            self.settings.routing,
-            self.neighbours.send,
-            self._tables_changed,
-            self._tree_ready,
-            self._tree_lost,
-            self.neighbours.reject,
-            self.settings.filters_max,
-            self.advertisements.complete,
-            self.advertisements.completed,
-        )
-
-    def _make_fences(self) -> Fences:
-        neighbours = self.neighbours
-        return Fences(self.interest, neighbours.send, neighbours.reject, self.settings.brokers_max, self._fence_passed)
+        told = (self._tables_changed, self._tree_ready, self._tree_lost)
+        completing = (self.advertisements.complete, self.advertisements.completed)
+        return make_interest(self.id, self.settings, self.orders, self.neighbours, *told, *completing)
 
     def _make_history(self, settling: Settling, access: Access) -> History:
         return History(
@@ -186,6 +185,7 @@ class Broker:
             settling,
             access,
             self.fences,
+            self.flushes,
         )
 
     def _make_retained(self, limits: SessionLimits) -> RetainedMessages:
@@ -218,7 +218,7 @@ class Broker:
 
     def _make_mobility(self) -> Mobility:
         parts = (self.neighbours, self.interest, self.membership, self.events, self.fences, self.sessions)
-        return make_mobility(self.id, self.settings, self.orders, *parts)
+        return make_mobility(self.id, self.settings, self.orders, *parts, self.flushes)
 
     def _make_addresses(self) -> AddressBook:
         addresses = AddressBook(self.id, self.orders, self.neighbours, self.settings.brokers_max)
@@ -275,6 +275,8 @@ class Broker:
         disk, self._disk = self._disk, {}
         self.orders.note(Kind.STARTED, count=self.events.epoch)
         self.orders.writes.append(Put("meta", "", "epoch", self.events.epoch))
+        if isinstance(routing := self.settings.routing, Rendezvous) or disk.get("meta", {}).get("", {}).get("slots"):
+            self.orders.writes.append(Put("meta", "", "slots", slots_of(routing)))
         self.reposition.word.recover(disk)
         self.membership.start()
         self.clients.recover(disk)
@@ -323,6 +325,9 @@ class Broker:
         link.heard_at = self.orders.now
         handlers = self._on_frame
         on_publication = self.events.on_publication
+        if self.early is not None:
+            self._received_by_ring(peer, link, fact.frames, self.early)
+            return
         for frame in fact.frames:
             if type(frame) is Publication and link.greeted:
                 link.received += 1
@@ -334,6 +339,26 @@ class Broker:
                 return  # rejected: what follows is not looked at
         if link.received - link.told >= ACK_EVERY:
             self.neighbours.acknowledge(link)
+
+    def _received_by_ring(self, peer: BrokerId, link: Link, frames: Sequence[LinkMessage], early: EarlyFrames) -> None:
+        """As above, where a neighbour may be ready before this broker is."""
+        for frame in frames:
+            if not link.greeted or isinstance(frame, (Hello, Alive)):
+                if not self._connection_frame(peer, frame):
+                    return
+                continue
+            link.received += 1
+            if not early.keep(peer, frame):
+                self._take(peer, frame)
+                early.release(self._take)
+        if link.received - link.told >= ACK_EVERY:
+            self.neighbours.acknowledge(link)
+
+    def _take(self, peer: BrokerId, frame: SessionFrame) -> None:
+        if type(frame) is Publication:
+            self.events.on_publication(peer, frame)
+        else:
+            self._on_frame[type(frame)](peer, frame)
 
     def _connection_frame(self, peer: BrokerId, frame: LinkMessage) -> bool:
         """Whether the connection still stands after this frame."""
@@ -351,6 +376,8 @@ class Broker:
     # -- what one part tells the others ------------------------------------------------------------------------------
 
     def _link_up(self, peer: BrokerId) -> None:
+        if isinstance(self.interest, RingInterest):
+            self.interest.words.greet(peer)  # before anything that may change our own
         self.advertisements.link_fresh(peer)
         self.membership.link_up(peer)
         self.interest.link_fresh(peer)
@@ -366,21 +393,23 @@ class Broker:
         self.advertisements.link_down(peer)
         self.membership.announce()
 
-    def _adopted(self, tree: Tree) -> None:
+    def _adopted(self, tree: Tree, family: Family | None) -> None:
         self.neighbours.void_events()
+        if self.early is not None:
+            self.early.clear()
         self.advertisements.adopt(tree.peers(self.id), len(tree.parent))
         apart_since, self.membership.link_states.apart_since = self.membership.link_states.apart_since, None
         if apart_since is not None and self.orders.now - apart_since >= self.settings.forget_us // 2:
             self.history.store.missed(apart_since, self.orders.now)
         self.fences.adopted()
         self.mobility.seeking.adopted()
-        self.interest.adopt(tree)
+        self.interest.adopt(tree, family)
         self.reposition.adopted(tree)
 
     def _tree_ready(self) -> None:
         tree = self.interest.tree
         assert tree is not None
-        parent = tree.parent[self.id]
+        parent = None if isinstance(self.interest, RingInterest) else tree.parent[self.id]
         self.routes.always = (parent,) if self.settings.routing.climbs and parent is not None else ()
         self.routes.clear()
         self.orders.note(Kind.TREE_READY, detail=tree.version, count=len(tree.parent))
@@ -401,6 +430,9 @@ class Broker:
         self.mobility.forgot(brokers)
 
     def _tree_lost(self) -> None:
+        if self.early is not None:
+            self.early.clear()
+        self.flushes.tree_lost()
         self.mobility.apart.tree_lost(self.events.transit)
         self.events.tree_lost()
         self.losses.tree_lost()
@@ -426,6 +458,7 @@ class Broker:
 
     def _positions_changed(self) -> None:
         self.reposition.positions_changed()
+        self.membership.positions_changed()
 
     def _tables_changed(self) -> None:
         self.routes.clear()

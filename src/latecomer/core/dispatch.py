@@ -33,7 +33,9 @@ from latecomer.core.inputs import (
     Unsubscribed,
     Woken,
 )
+from latecomer.core.interest import Interest
 from latecomer.core.mobility.frames import frames_of
+from latecomer.core.ring.interest import RingInterest
 from latecomer.core.runs import Runs
 from latecomer.messages.homes import Addresses
 from latecomer.messages.link import (
@@ -58,6 +60,7 @@ from latecomer.messages.link import (
     Unsubscribe,
     Void,
 )
+from latecomer.messages.ring import Flush, Flushed, FlushWanted, Round, Wants, WantsChange
 from latecomer.model.ids import BrokerId
 
 if TYPE_CHECKING:
@@ -123,8 +126,20 @@ def frame_handlers(broker: Broker) -> dict[type, Callable[[BrokerId, Any], None]
         Run: runs.on_run,
         Addresses: broker.addresses.on_addresses,
         Void: lambda peer, frame: None,
+        FlushWanted: broker.flushes.on_wanted,
+        Flush: broker.flushes.on_flush,
+        Flushed: broker.flushes.on_flushed,
+        **_ring_frames(broker.interest),
         **broker.history.frames(),
         **broker.reposition.frames(),
         **broker.homes.frames(),
         **frames_of(broker.mobility),
     }
+
+
+def _ring_frames(interest: Interest) -> dict[type, Callable[[BrokerId, Any], None]]:
+    """With other routings these frames say nothing: only neighbours of the same routing are linked."""
+    if not isinstance(interest, RingInterest):
+        return dict.fromkeys((Round, Wants, WantsChange), lambda peer, frame: None)
+    words = interest.words
+    return {Round: interest.on_round, Wants: words.on_wants, WantsChange: words.on_change}

@@ -36,6 +36,7 @@ from latecomer.core.orders import Orders
 from latecomer.core.outbox import CLOCK_US, RESERVE, Entry, Outbox
 from latecomer.core.reports import Reports
 from latecomer.core.retained import RetainedMessages, with_expiry
+from latecomer.core.ring.traffic import Traffic
 from latecomer.core.routes import Route, Routes
 from latecomer.core.seen import Seen
 from latecomer.core.settings import BrokerSettings
@@ -46,6 +47,8 @@ from latecomer.model.event import Event
 from latecomer.model.ids import NUMBER_MAX, BrokerId, EventId, Instant
 from latecomer.model.record import Kind
 
+Source = BrokerId | tuple[BrokerId, BrokerId]
+"""An origin; where there are many trees, behind the root of the one along which its events come."""
 FLEETING_MAX = 1024
 """Unreliable events that wait for a tree to become ready."""
 
@@ -85,13 +88,15 @@ class Events:
     window: int = 1
     members: Mapping[BrokerId, object] = field(default_factory=dict)
     """Who is in this tree: nobody else can be an origin."""
-    sides: dict[BrokerId, BrokerId] = field(default_factory=dict)
+    sides: dict[Source, BrokerId] = field(default_factory=dict)
     """The tree neighbour behind which each origin sits: its events come from nobody else."""
     carrying: dict[BrokerId, int] = field(default_factory=dict)
     """How many of the events in `transit` came from each neighbour."""
-    hops: dict[BrokerId, int] = field(default_factory=dict)
+    hops: dict[Source, int] = field(default_factory=dict)
     """How far away each origin is in this tree."""
     dropped: int = 0
+    traffic: Traffic | None = None
+    """What is counted where brokers route by rendezvous."""
     recent: RecentLog | None = None
     """What this broker has had lately; None: it does not keep a log (`hand_over.algorithm`)."""
 
@@ -224,6 +229,8 @@ class Events:
         """To the clients of this broker, then into the network."""
         if self.recent is not None:
             self.recent.add(event)
+        if self.traffic is not None:
+            self.traffic.publish(event.topic)
         route = self.routes.of(event.topic)
         clients = route.clients_for(attributes_of(event)) if route.picky_clients else route.clients
         if clients:
@@ -333,10 +340,9 @@ class Events:
     ) -> list[BrokerId]:
         """Tree neighbours that must get the event."""
         wanted: Sequence[BrokerId] = ()
-        tree = self.interest.tree
-        assert tree is not None
+        tree = self.interest.tree_of(event.topic)
         if flooded and not event.groups_only:
-            wanted = self.interest.peers
+            wanted = tree.peers(self.broker)
         elif not event.groups_only:
             route = self.routes.of(event.topic)
             wanted = route.peers_for(attributes_of(event)) if route.picky_peers else route.peers
@@ -383,13 +389,14 @@ class Events:
         if not self.interest.ready:
             return  # belongs to a tree that one of us has left; its origin will send it again
         event = publication.event
-        if self.sides.get(event.id.origin) != peer and not self.comes_from(peer, event.id.origin):
+        route = self.routes.by_topic.get(event.topic) or self.routes.of(event.topic)
+        source = (route.root, event.id.origin) if route.root else event.id.origin
+        if self.sides.get(source) != peer and not self.comes_from(peer, event.id.origin, event.topic, source):
             return
         only = publication.only
         if publication.left_us:
             event = replace(event, expires_us=min(self.orders.now + publication.left_us, NUMBER_MAX))
             publication = Publication(event, only, publication.flooded, publication.left_us)
-        route = self.routes.by_topic.get(event.topic) or self.routes.of(event.topic)
         clients = route.clients_for(attributes_of(event)) if route.picky_clients else route.clients
         if event.groups_only:
             clients = ()
@@ -400,6 +407,8 @@ class Events:
             peers = route.onward(peer, attributes_of(event) if route.picky_peers else event.attributes)
         if event.retain and not event.groups_only:
             self._retain(event)
+        if self.traffic is not None:
+            self.traffic.carry(self._hops_of(event), wanted=bool(clients), sent_on=bool(peers))
         if not event.reliable:
             if clients or event.shares:
                 self._deliver(clients, event)
@@ -415,7 +424,7 @@ class Events:
                 self.orders.awaited |= event.qos == 2
                 self._deliver(clients, event)
             elif self.clients.lacking:
-                self.clients.deliver_again(self.seen.stream(event), clients, event, self._hops_from(id.origin))
+                self.clients.deliver_again(self.seen.stream(event), clients, event, self._hops_of(event))
         if not peers:
             self.reports.add(peer, id.origin, id.epoch, id.seq)
             return
@@ -430,30 +439,29 @@ class Events:
             self.retained.passing[id.origin, id.seq] = event.topic
         self.neighbours.send_all(peers, publication)
 
-    def comes_from(self, peer: BrokerId, origin: BrokerId) -> bool:
+    def comes_from(self, peer: BrokerId, origin: BrokerId, topic: str, source: Source) -> bool:
         """Whether an origin's events come from this neighbour. While our tree is ready the neighbour uses it too, since
         links keep order; then an event takes the one way there is, or somebody made it up."""
-        tree, interest = self.interest.tree, self.interest
-        assert tree is not None
-        if peer not in interest.peers or origin not in tree.parent:
+        tree = self.interest.tree_of(topic)
+        if origin not in tree.parent or peer not in tree.peers(self.broker):
             return False
-        side = self.sides[origin] = "" if origin == self.broker else tree.next_hop(self.broker, origin)
+        side = self.sides[source] = "" if origin == self.broker else tree.next_hop(self.broker, origin)
         if side != peer:
             self.neighbours.reject(peer, f"it sent an event of {origin!r}, who is not on its side of the tree")
         return side == peer
 
     def _deliver(self, clients: tuple[str, ...], event: Event) -> None:
-        hops = self._hops_from(event.id.origin)
+        hops = self._hops_of(event)
         self.clients.deliver(clients, event, hops)
         if event.shares:
             self.clients.deliver_shared(event, hops)
 
-    def _hops_from(self, origin: BrokerId) -> int:
-        hops = self.hops.get(origin)
+    def _hops_of(self, event: Event) -> int:
+        origin, root = event.id.origin, self.routes.of(event.topic).root
+        source = (root, origin) if root else origin
+        hops = self.hops.get(source)
         if hops is None:
-            tree = self.interest.tree
-            assert tree is not None
-            hops = self.hops[origin] = tree.hops(origin, self.broker)
+            hops = self.hops[source] = self.interest.tree_of(event.topic).hops(origin, self.broker)
         return hops
 
     def _send_fleeting(self, publication: Publication, peers: Sequence[BrokerId]) -> None:

@@ -40,10 +40,14 @@ class Fences:
     brokers_max: int
     passed: Callable[[int], None]
     """Called when everybody knows what was told up to the wave of this number."""
+    climb: Callable[[Callable[[], None]], None] = lambda then: then()
+    """Where subscriptions travel trees of their own: calls back when those who need them know ours."""
     wave: int = 0
     """Of the wave that is under way, or the last one."""
     done: int = 0
     """The last wave that is over."""
+    climbing: bool = False
+    """The wave under way waits for that."""
     asked: bool = False
     """Another wave is to follow."""
     _number: int = 0
@@ -66,7 +70,7 @@ class Fences:
         if self._waiting is not None:  # the wave under way, in the new tree, and the one that was to follow
             self.wave += self.asked
             self.asked = False
-            self._waiting = self._tell("")
+            self._start()
         elif self.asked:
             self._begin()
         self._progress()
@@ -95,7 +99,15 @@ class Fences:
     def _begin(self) -> None:
         self.asked = False
         self.wave += 1
-        self._waiting = self._tell("")
+        self._start()
+        self._progress()
+
+    def _start(self) -> None:
+        self._waiting, self.climbing = self._tell(""), True
+        self.climb(self._climbed)
+
+    def _climbed(self) -> None:
+        self.climbing = False
         self._progress()
 
     def _forward(self, owed: _Owed) -> None:
@@ -118,7 +130,7 @@ class Fences:
         for owed in [owed for owed in self._owed if owed.before is not None and self._is_over(owed.before)]:
             self._owed.remove(owed)
             self.send(owed.peer, Fenced(owed.number))
-        if self._waiting is not None and self._is_over(self._waiting):
+        if self._waiting is not None and not self.climbing and self._is_over(self._waiting):
             self._waiting = None
             self.done = self.wave
             self.passed(self.wave)

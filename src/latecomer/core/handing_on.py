@@ -39,8 +39,8 @@ def give_to_groups(events: Events, event: Event, shares: tuple[Choice, ...]) -> 
     here = tuple(choice for choice in shares if choice[2] == events.broker)
     there = tuple(choice for choice in shares if choice[2] != events.broker)
     if here:
-        tree = events.interest.tree
-        hops = -1 if tree is None else tree.hops(event.id.origin, events.broker)
+        interest = events.interest
+        hops = -1 if interest.tree is None else interest.tree_of(event.topic).hops(event.id.origin, events.broker)
         events.clients.deliver_shared(replace(event, shares=here), hops)
     if there:
         _send(events, event, there)

@@ -30,11 +30,12 @@ from latecomer.core.outbox import Outbox
 from latecomer.core.passage import Passage
 from latecomer.core.replicas import Replicas
 from latecomer.core.retrieval import Retrieval
+from latecomer.core.ring.flushes import Flushes
 from latecomer.core.seen import Seen
 from latecomer.core.session.limits import Access
 from latecomer.core.settings import BrokerSettings
 from latecomer.core.settling import Settling
-from latecomer.core.store import Store
+from latecomer.core.store import REPLICA, Store
 from latecomer.messages.link import (
     Compare,
     Compared,
@@ -43,6 +44,7 @@ from latecomer.messages.link import (
     ErrandAnswer,
     Keeping,
     Request,
+    RequestId,
     Response,
     ResponseEnd,
     Settled,
@@ -70,8 +72,12 @@ class History:
         settling: Settling,
         access: Access,
         fences: Fences,
+        flushes: Flushes,
     ) -> None:
         self.advertisements = advertisements
+        self.flushes = flushes
+        self.behind: dict[RequestId, None] = {}
+        """Requests that wait for what went ahead of them on other ways."""
         self.settling = settling
         self.carriage = carriage = Carriage(broker, neighbours, interest, advertisements)
         self.store = Store(
@@ -89,7 +95,7 @@ class History:
             Beginnings(settings, fences),
         )
         self.retrieval = Retrieval(broker, orders, interest, advertisements, carriage, outbox)
-        carriage.serve, carriage.credited = self.store.serve, self.store.on_credit
+        carriage.serve, carriage.credited = self._serve, self._credited
         carriage.taken, carriage.ended = self.retrieval.on_response, self.retrieval.on_end
         self.directory = Directory(broker, orders, neighbours, settings.brokers_max)
         passage = Passage(broker, neighbours, interest)
@@ -107,12 +113,32 @@ class History:
             self.directory,
             passage,
             seen,
+            flushes,
         )
         self.retrieval.expects = self.replicas.expects
         self.retrieval.complete_since = self.directory.complete_since
         self.retrieval.seen, self.retrieval.may_receive = seen, access.may_receive_past
         self.retrieval.replicas = self.directory.replicas
         self.retrieval.absent = lambda: membership.link_states.absent_since
+
+    def _serve(self, request: Request) -> None:
+        """A request has come. Stores that compare themselves have seen to the order before (`replicas`)."""
+        if request.client == REPLICA:
+            self.store.serve(request)
+            return
+        self.behind[request.id] = None
+        topics = (request.query.filter.topic, request.topics)
+        self.flushes.behind(request.id.broker, lambda: self._serve_now(request), *topics)
+
+    def _serve_now(self, request: Request) -> None:
+        if request.id in self.behind:  # otherwise nobody wants it any more
+            del self.behind[request.id]
+            self.store.serve(request)
+
+    def _credited(self, frame: Credit) -> None:
+        if frame.credit == 0:
+            self.behind.pop(frame.id, None)
+        self.store.on_credit(frame)
 
     def recover(self, disk: Disk) -> None:
         self.store.recover(disk)
@@ -148,6 +174,7 @@ class History:
         retrieval.tree_ready()
 
     def tree_lost(self) -> None:
+        self.behind.clear()
         self.settling.tree_lost()
         self.store.tree_lost()
         self.replicas.tree_lost()

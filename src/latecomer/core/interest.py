@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from latecomer.core.confirmations import Confirmations
+from latecomer.core.ring.family import Family
 from latecomer.core.routing import Routing
 from latecomer.core.table import SELF, FilterTable
 from latecomer.core.tree import Tree
@@ -73,6 +74,8 @@ class PeerTables:
     told_advertisements: dict[Filter, None] = field(default_factory=dict)
     told_advertisements_complete: bool = False
     told_complete: bool = False
+    rounds: int = 0
+    """How many rounds of the tree that they use have been heard from them (`ring/interest`)."""
 
 
 @dataclass(slots=True)
@@ -94,6 +97,8 @@ class Interest:
     completed: Callable[[BrokerId], None]
     """Called when a neighbour has told everything for this tree."""
     tree: Tree | None = None
+    family: Family | None = None
+    """Where brokers route by rendezvous: the trees along which events travel."""
     peers: list[BrokerId] = field(default_factory=list)
     """Neighbours in the tree."""
     ready: bool = False
@@ -122,24 +127,36 @@ class Interest:
         self.links.pop(peer, None)
         self._spoil_if_peer(peer)
 
-    def adopt(self, tree: Tree) -> None:
+    def adopt(self, tree: Tree, family: Family | None = None) -> None:
         """Use another tree from now on."""
         self._spoil()
         self.spoiled = False
-        self.tree = tree
-        self.peers = tree.peers(self.broker)
+        self._use(tree, family)
         self.confirmations.clear()
         self.subscriptions.keep_only_self()
         self.advertisements.keep_only_self()
         for peer, told in self.links.items():
             told.told_advertisements_complete = told.told_complete = False
             self.send(peer, Adopted(tree.version))
+        self._load_all(tree)
+        self.changed()
+        self._progress()
+
+    def _use(self, tree: Tree, family: Family | None) -> None:
+        self.tree, self.family = tree, family
+        self.peers = tree.peers(self.broker)
+
+    def tree_of(self, topic: str) -> Tree:
+        """The tree along which events of a topic travel."""
+        assert self.tree is not None
+        return self.tree
+
+    def _load_all(self, tree: Tree) -> None:
+        """Enter what those neighbours have told that use this tree already."""
         for peer in self.peers:
             theirs = self.links.get(peer)
             if theirs is not None and theirs.adopted == tree.version:
                 self._load(peer, theirs)
-        self.changed()
-        self._progress()
 
     def _load(self, peer: BrokerId, theirs: PeerTables) -> None:
         if theirs.advertisements_complete:
@@ -180,9 +197,14 @@ class Interest:
 
     def _progress(self) -> None:
         """Complete what can be completed; get ready when everything is."""
+        if not self.ready and not self.spoiled and self._completed():
+            self.ready = True
+            self._confirm()
+            self.became_ready()
+
+    def _completed(self) -> bool:
+        """Go on with the wave of this tree; whether it is over."""
         assert self.tree is not None
-        if self.ready or self.spoiled:
-            return
         tables = [self._speaks_for_tree(peer) for peer in self.peers]
         uses_advertisements = self.routing.advertisements
         no_advertisements = sum(1 for t in tables if uses_advertisements and not (t and t.advertisements_complete))
@@ -204,10 +226,7 @@ class Interest:
                 self._tell_subscriptions(peer, None)
                 self.completing(peer)
                 self.send(peer, Complete(self.tree.version))
-        if incomplete == 0 and no_advertisements == 0:
-            self.ready = True
-            self._confirm()
-            self.became_ready()
+        return incomplete == 0 and no_advertisements == 0
 
     def on_adopted(self, peer: BrokerId, frame: Adopted) -> None:
         theirs = self.links[peer]

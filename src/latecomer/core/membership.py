@@ -15,9 +15,11 @@ from latecomer.core.effects import Drop, Put
 from latecomer.core.linkstate import LinkStateDatabase
 from latecomer.core.neighbours import SILENCES, Neighbours
 from latecomer.core.orders import Orders
+from latecomer.core.ring.family import Family, family_of
 from latecomer.core.settings import BrokerSettings
 from latecomer.core.tree import Tree, name_of, reachable, spanning_tree
 from latecomer.messages.link import LinkState, LinkStates, Neighbour, Summary
+from latecomer.messages.reposition import Positions
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.record import Kind
 
@@ -37,7 +39,9 @@ class Membership:
     settings: BrokerSettings
     orders: Orders
     neighbours: Neighbours
-    adopted: Callable[[Tree], None]
+    adopted: Callable[[Tree, Family | None], None]
+    positions: Callable[[], Positions | None]
+    """Where brokers stand on the ring; None: routing does not go by it."""
     forgot: Callable[[list[BrokerId]], None]
     link_states: LinkStateDatabase
     members: dict[BrokerId, None]
@@ -177,6 +181,11 @@ class Membership:
 
     # -- trees -------------------------------------------------------------------------------------------------------
 
+    def positions_changed(self) -> None:
+        """Brokers stand elsewhere on the ring: other trees follow."""
+        if self.positions() is not None:
+            self._tree_soon()
+
     def _tree_soon(self) -> None:
         """Wait until the link state has settled, but not for ever."""
         now = self.orders.now
@@ -185,9 +194,10 @@ class Membership:
         self.tree_due = self.orders.wake(min(now + self.settings.settle_us, self._tree_latest))
 
     def adopt_tree(self) -> None:
-        view = reachable(self.link_states.states, self.broker)
-        version = name_of(self.link_states.states.values())
-        tree = spanning_tree(version, view, self.settings.routing.root)
+        view, states = reachable(self.link_states.states, self.broker), self.link_states.states.values()
+        root, word = self.settings.routing.root, self.positions()
+        version = name_of(states, None if word is None else word.stamp)
+        tree = spanning_tree(version, view, root)
         self.link_states.mark_absent(tree.parent, self.orders.now)
         self._forget_later()
         self._write_down()
@@ -195,7 +205,7 @@ class Membership:
             self.version = tree.version
             self._compare_with_first(tree)
             self.orders.note(Kind.TREE_ADOPTED, detail=tree.version, count=len(tree.parent))
-            self.adopted(tree)
+            self.adopted(tree, None if word is None else family_of(version, view, root, word))
 
     def _compare_with_first(self, tree: Tree) -> None:
         """Note whether events may have been finished that a broker of this tree lacks. While nobody knows who belongs

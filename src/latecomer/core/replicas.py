@@ -31,6 +31,7 @@ from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.passage import Passage
 from latecomer.core.retrieval import Retrieval
+from latecomer.core.ring.flushes import Flushes
 from latecomer.core.seen import Seen
 from latecomer.core.settings import BrokerSettings
 from latecomer.core.settling import Settling
@@ -84,6 +85,7 @@ class Replicas:
     passage: Passage
     seen: Callable[[], Seen]
     """What this broker has had from each origin."""
+    flushes: Flushes
     started_at: Instant = 0
     """When this broker began."""
     begun_at: Instant = 0
@@ -439,6 +441,10 @@ class Replicas:
         if problem:
             self.passage.send(frame.from_broker, Compared(frame.from_broker, self.broker, frame.number, (), problem))
             return
+        self.flushes.behind(frame.from_broker, lambda: self._survey_for(frame), frame.topics)
+
+    def _survey_for(self, frame: Compare) -> None:
+        """What the other store does not get by itself has arrived: look up what we have."""
         self.numbers += 1
         version = self.settling.version
 

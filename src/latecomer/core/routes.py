@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from latecomer.core.table import SELF, FilterTable
 from latecomer.model.content import Conjunction
@@ -23,6 +24,8 @@ class Route:
     peers: tuple[BrokerId, ...]
     picky_clients: tuple[tuple[ClientId, Conditions], ...] = ()
     picky_peers: tuple[tuple[BrokerId, Conditions], ...] = ()
+    root: BrokerId = ""
+    """Of the tree along which the topic travels, where brokers route by rendezvous."""
     _onward: dict[BrokerId, tuple[BrokerId, ...]] = field(default_factory=dict, compare=False)
 
     @property
@@ -54,6 +57,19 @@ def _content(picky: Iterable[tuple[str, Conditions]], attributes: Mapping[str, V
     return tuple(who for who, any_of in picky if any(where.matches(attributes) for where in any_of))
 
 
+class Ways(Protocol):
+    """Where every topic has a tree of its own."""
+
+    def root(self, topic: str) -> BrokerId:
+        """Of its tree; empty: there is none yet."""
+
+    def parent(self, root: BrokerId) -> BrokerId | None:
+        """Above this broker in the tree of a root: it gets everything."""
+
+    def others(self, topic: str, root: BrokerId) -> Iterator[tuple[BrokerId, Conjunction | None]]:
+        """Neighbours behind which somebody wants the topic by a filter that is not in the table."""
+
+
 @dataclass(slots=True)
 class Routes:
     """The routes in use. Equal audiences share one object, so drivers can compare routes by identity."""
@@ -63,6 +79,7 @@ class Routes:
     limit: int
     always: tuple[BrokerId, ...] = ()
     """Neighbours that get everything: the parent, where events climb always."""
+    ways: Ways | None = None
     by_topic: dict[str, Route] = field(default_factory=dict)
     cleared: Callable[[], None] = lambda: None
     """For drivers that keep something made from routes."""
@@ -88,6 +105,12 @@ class Routes:
     def _compute(self, topic: str) -> Route:
         clients: dict[ClientId, list[Conjunction] | None] = {}
         peers: dict[BrokerId, list[Conjunction] | None] = dict.fromkeys(self.always)
+        root = ""
+        if self.ways is not None and (root := self.ways.root(topic)):
+            if (parent := self.ways.parent(root)) is not None:
+                peers[parent] = None
+            for peer, where in self.ways.others(topic, root):
+                _add_condition(peers, peer, where)
         for filter in self.table.index.match(topic):
             for source in self.table.holders[filter]:
                 if source != SELF:
@@ -100,6 +123,7 @@ class Routes:
             tuple(who for who, any_of in peers.items() if any_of is None),
             tuple((who, tuple(any_of)) for who, any_of in clients.items() if any_of is not None),
             tuple((who, tuple(any_of)) for who, any_of in peers.items() if any_of is not None),
+            root,
         )
 
 

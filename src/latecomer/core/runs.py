@@ -27,10 +27,15 @@ class Runs:
             )
 
     def on_run(self, peer: BrokerId, run: Run) -> None:
-        if self.events.interest.ready and (
-            self.events.sides.get(run.origin) == peer or self.events.comes_from(peer, run.origin)
-        ):
+        if self.events.interest.ready and self._comes_from(peer, run.origin):
             self.events.orders.effects.append(Spread(peer, run))
+
+    def _comes_from(self, peer: BrokerId, origin: BrokerId) -> bool:
+        events = self.events
+        family = events.interest.family
+        if family is not None:  # topics of a run may have several trees; each publication goes on along its own
+            return origin != events.broker and peer in family.beside[events.broker]
+        return events.sides.get(origin) == peer or events.comes_from(peer, origin, "", origin)
 
     def on_opened(self, fact: RunOpened) -> None:
         for publication in fact.publications:

@@ -6,7 +6,7 @@ import msgspec
 
 from latecomer.core.homes.settings import HomesSettings
 from latecomer.core.mobility.settings import HandOverSettings
-from latecomer.core.routing import Forwarding, Routing
+from latecomer.core.routing import Forwarding, Rendezvous, Routing
 from latecomer.messages.link import FRAME_MAX
 from latecomer.model.errors import SettingsError
 
@@ -72,6 +72,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise SettingsError(f"settings.{key}", f"must be at least 1, not {value}")
         self.hand_over.check()
         self.homes.check()
+        if isinstance(self.routing, Rendezvous):
+            self.routing.check()
         if not self.network:
             raise SettingsError("settings.network", "must not be empty: every broker of a network carries its name")
         if self.event_max > FRAME_MAX // 2:

@@ -102,6 +102,12 @@ class FilterTable:
                 drop.append(filter)
         return tuple(add), tuple(drop)
 
+    def additions(self, told: dict[Filter, None], peer: BrokerId, filters: Iterable[Filter]) -> tuple[Filter, ...]:
+        """As `change`, but nothing is taken back."""
+        add = tuple(filter for filter in filters if filter not in told and self.wanted(filter, peer))
+        told.update(dict.fromkeys(add))
+        return add
+
     def resync(self, told: dict[Filter, None], peer: BrokerId) -> Change:
         """As `change`, for everything."""
         return self.change(told, peer, [*self.holders, *(f for f in told if f not in self.holders)])

@@ -17,7 +17,7 @@ from latecomer.model.filters import Filter
 from latecomer.model.ids import EventId
 
 TABLES: dict[str, Any] = {
-    "meta": int | bool,
+    "meta": int | bool | str,
     "member": int | bool | None,
     "forgotten": int,
     "outbox": Event,

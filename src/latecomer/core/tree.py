@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import msgspec
 
 from latecomer.messages.link import LinkState, Version
+from latecomer.messages.reposition import Stamp
 from latecomer.model.ids import BrokerId
 
 
@@ -94,22 +95,19 @@ def reachable(states: Mapping[BrokerId, LinkState], start: BrokerId) -> tuple[Li
     return tuple(found[broker] for broker in sorted(found))
 
 
-def name_of(states: Iterable[LinkState]) -> Version:
+def name_of(states: Iterable[LinkState], positions: Stamp | None = None) -> Version:
     """The name of the tree that follows from these link states, the unreachable ones included: they only grow newer, so
-    a name never comes back. (The reachable ones alone can be the same again after somebody came and went.)"""
+    a name never comes back. (The reachable ones alone can be the same again after somebody came and went.) Where the
+    positions of brokers on the ring decide as well, their stamp is part of it: it only grows newer, too."""
     stamps = sorted((state.broker, state.boot, state.seq) for state in states)
-    return hashlib.blake2b(msgspec.msgpack.encode(stamps), digest_size=8).hexdigest()
+    named = stamps if positions is None else (stamps, positions)
+    return hashlib.blake2b(msgspec.msgpack.encode(named), digest_size=8).hexdigest()
 
 
-@lru_cache(maxsize=16)
-def spanning_tree(version: Version, view: tuple[LinkState, ...], root_wanted: BrokerId | None) -> Tree:
-    """Shortest-path tree over the reachable brokers. Cached, because in a simulation many brokers ask the same.
-
-    Decision: storing §III leaves the tree open. A shortest-path tree keeps paths through the root as short as the
-    links allow, costs one Dijkstra run, and needs no agreement beyond the link state itself.
-    """
+def links_of(view: Sequence[LinkState]) -> dict[BrokerId, list[tuple[BrokerId, int]]]:
+    """Of each broker, the links that both ends tell of in their present lives, with what they cost."""
     states = {state.broker: state for state in view}
-    links = {
+    return {
         state.broker: [
             (n.broker, n.cost_us)
             for n in state.neighbours
@@ -119,7 +117,17 @@ def spanning_tree(version: Version, view: tuple[LinkState, ...], root_wanted: Br
         ]
         for state in view
     }
-    root = root_wanted if root_wanted in states else None
+
+
+@lru_cache(maxsize=16)
+def spanning_tree(version: Version, view: tuple[LinkState, ...], root_wanted: BrokerId | None) -> Tree:
+    """Shortest-path tree over the reachable brokers. Cached, because in a simulation many brokers ask the same.
+
+    Decision: storing §III leaves the tree open. A shortest-path tree keeps paths through the root as short as the
+    links allow, costs one Dijkstra run, and needs no agreement beyond the link state itself.
+    """
+    links = links_of(view)
+    root = root_wanted if root_wanted in links else None
     if root is None:
         root = min(links, key=lambda broker: (-len(links[broker]), broker))
     parent: dict[BrokerId, BrokerId | None] = {}

@@ -16,6 +16,7 @@ import msgspec
 from latecomer.messages.hand_over import HandOverFrame
 from latecomer.messages.homes import HomesFrame
 from latecomer.messages.reposition import RepositionFrame
+from latecomer.messages.ring import RingFrame
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter
 from latecomer.model.history import Key, Query, Slice
@@ -240,6 +241,8 @@ class Settled(msgspec.Struct, frozen=True, tag="settled", array_like=True):
     version: Version
     past: bool = False
     """Some broker on the sender's side may have finished events before all brokers of this tree were known."""
+    round: Number = 0
+    """Where brokers route by rendezvous: this was sent when the round before it had been heard from all neighbours."""
 
 
 class Lost(msgspec.Struct, frozen=True, tag="lost", array_like=True):
@@ -414,6 +417,7 @@ SessionFrame = (
     | HandOverFrame
     | HomesFrame
     | RepositionFrame
+    | RingFrame
     | Void
 )
 LinkMessage = ConnectionFrame | SessionFrame

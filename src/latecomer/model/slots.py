@@ -47,6 +47,15 @@ def slot_of(key: str, pins: Mapping[str, int]) -> int:
     return int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") % SLOTS
 
 
+def key_of_filter(topic_filter: str, levels: int) -> str | None:
+    """The key of all topics that a filter matches; None: it crosses keys."""
+    parts = topic_filter.split("/", levels)
+    head = parts[:levels]
+    if "+" in head or "#" in head:
+        return None
+    return "/".join(head)
+
+
 def point_of_slot(slot: int) -> int:
     """Where a slot is on the ring."""
     return (slot << BITS) // SLOTS

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from itertools import count
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
+import msgspec
+from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from latecomer.runtime.sparing import Sparing
 
+BODY_MAX = 1 << 20
+BODY_S = 10
+"""How long a body may take to arrive."""
 PROBLEM_MAX = 100
+B = TypeVar("B")
 _numbers = count(1)
 
 
@@ -27,6 +34,25 @@ def _once(pairs: list[tuple[str, Any]]) -> None:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
+
+
+async def body_of(request: web.Request, kind: type[B]) -> B:
+    """The command in a request. A form on a foreign page cannot send `application/json` unasked: no CSRF."""
+    if request.content_type != "application/json":
+        raise web.HTTPUnsupportedMediaType(text="send the command as JSON, with 'Content-Type: application/json'")
+    try:
+        async with asyncio.timeout(BODY_S):
+            data = await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(text=f"the body did not arrive within {BODY_S} s") from None
+    except web.HTTPRequestEntityTooLarge:
+        raise web.HTTPRequestEntityTooLarge(BODY_MAX, text=f"a body may have at most {BODY_MAX} bytes") from None
+    try:
+        check_json(data or b"{}")
+        return msgspec.json.decode(data or b"{}", type=kind)
+    except (ValueError, RecursionError) as error:
+        problem = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise web.HTTPBadRequest(text=f"the body cannot be used: {problem}") from None
 
 
 def http_log(lines: Sparing) -> logging.Logger:

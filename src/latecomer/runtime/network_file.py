@@ -27,6 +27,7 @@ LINK_OFFSET, WEBSOCKET_OFFSET = 1000, 3000
 """Ports of the first broker, counted from the base port; those of the others follow."""
 BROKERS_MAX = 1000
 
+RoutingKind = Literal["forwarding", "hierarchy", "rendezvous"]
 Shape = Literal["ring", "line", "star", "tree", "full"]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -175,6 +176,16 @@ def with_stores(network: Network, said: Sequence[str], amounts: Mapping[str, str
         before = settings.get("store", {})
         settings["store"] = {**(before if isinstance(before, dict) else {}), **amounts}
     return msgspec.structs.replace(network, brokers=seats, settings=settings)
+
+
+def with_routing(network: Network, kind: str) -> Network:
+    """The same network, whose brokers route that way."""
+    settings = dict(network.settings)
+    core = settings.get("core", {})
+    before = core.get("routing", {}) if isinstance(core, dict) else {}
+    same = before if isinstance(before, dict) and before.get("kind") == kind else {}
+    settings["core"] = {**(core if isinstance(core, dict) else {}), "routing": {**same, "kind": kind}}
+    return msgspec.structs.replace(network, settings=settings)
 
 
 def _written(seat: Seat) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from latecomer.core.session.state import PACKET_IDS
-from latecomer.model.filters import Filter
 
 if TYPE_CHECKING:
     from latecomer.runtime.connection import Connection
@@ -56,7 +55,7 @@ class Plans:
         self.driver = driver
         self.generation = -1
         self.by_topic: dict[bytes, Plan] = {}
-        self.by_filters: dict[tuple[Filter, ...], Plan] = {}
+        self.by_filters: dict[tuple[object, ...], Plan] = {}
         """Topics that match the same filters have the same audience, unless rules tell them apart."""
         self.shared: dict[tuple[object, ...], Plan] = {}
 
@@ -115,7 +114,9 @@ class Plans:
             return SLOW
         if core.stored(text):
             return SLOW  # a store tells events apart by their identities, which only the core gives
-        filters = tuple(core.interest.subscriptions.index.match(text))
+        # Where every topic has a tree of its own, equal filters are no equal audience.
+        by_filters = core.routes.ways is None
+        filters = tuple(core.interest.subscriptions.index.match(text)) if by_filters else (core.routes.of(text),)
         open_to_all = core.sessions.access.open_to_all
         plan = self.by_filters.get(filters) if open_to_all else None
         if plan is None:

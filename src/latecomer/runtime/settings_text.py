@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
-from latecomer.core.routing import Hierarchy
+from latecomer.core.routing import Hierarchy, Rendezvous
 from latecomer.core.settings import BrokerSettings
 from latecomer.runtime.settings import ELSEWHERE, SHAPE, Settings
 
@@ -28,7 +28,15 @@ the key and the line. A relative path in the file counts from the directory of t
 [Security](../guide/security.md) shows users, rules, TLS and links at work.
 """
 
-_WORDS = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path", tuple: "list"}
+_WORDS = {
+    int: "whole number",
+    float: "number",
+    str: "text",
+    bool: "true or false",
+    Path: "path",
+    tuple: "list",
+    dict: "table",
+}
 _ARRAYS = ("listeners", "link.neighbours")
 LONG = 10**9
 """A bound that nobody reaches is not worth saying."""
@@ -53,7 +61,7 @@ def example() -> str:
         title = f"[[{table}]]" if table in _ARRAYS else f"[{table}]"
         parts.append(f"\n{_comment(_about(table, struct))}{sign}{title}\n")
         for name, default in _fields(table, struct):
-            note = _notes(struct).get(name) or _given_note(table, name)
+            note = _notes(struct).get(name) or _notes(Rendezvous).get(name) or _given_note(table, name)
             shown = "…" if default is msgspec.NODEFAULT or default is None else _toml(default)
             parts.append(f"\n{_comment(note)}# {name} = {shown}\n")
     return "".join(parts)
@@ -78,17 +86,27 @@ def _fields(table: str, struct: type[msgspec.Struct]) -> Iterator[tuple[str, Any
     """What an operator writes into a table, with defaults."""
     if table == "core.routing":
         yield "kind", "forwarding"
-    for field in msgspec.structs.fields(struct):
+    for field in _all_fields(table, struct):
         inner = f"{table}.{field.name}" in SHAPE.tables or f"{table}.{field.name}" in SHAPE.families
         if not inner and not (struct is BrokerSettings and field.name in ELSEWHERE):
-            yield field.name, field.default
+            made = field.default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT
+            yield field.name, field.default_factory() if made else field.default
+
+
+def _all_fields(table: str, struct: type[msgspec.Struct]) -> Iterator[msgspec.structs.FieldInfo]:
+    known = msgspec.structs.fields(struct)
+    yield from known
+    if table == "core.routing":  # strategies share the keys that they have in common
+        names = [field.name for field in known]
+        yield from (field for field in msgspec.structs.fields(Rendezvous) if field.name not in names)
 
 
 def _rows(table: str, struct: type[msgspec.Struct]) -> Iterator[tuple[str, str, str, str]]:
-    hints = get_type_hints(struct, include_extras=True)
-    notes = _notes(struct)
+    routing = table == "core.routing"
+    hints = (get_type_hints(Rendezvous) if routing else {}) | get_type_hints(struct, include_extras=True)
+    notes = (_notes(Rendezvous) if routing else {}) | _notes(struct)
     for name, default in _fields(table, struct):
-        known = hints.get(name, Literal["forwarding", "hierarchy"])
+        known = hints.get(name, Literal["forwarding", "hierarchy", "rendezvous"])
         shown = "required" if default is msgspec.NODEFAULT else "" if default is None else f"`{_toml(default)}`"
         note = notes.get(name) or _given_note(table, name)
         yield name, shown, _values(known), note.replace("|", "\\|")

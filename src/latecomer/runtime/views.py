@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from latecomer import __version__
 from latecomer.core.homes.moving import problem_of_going
-from latecomer.core.inputs import MoveWanted, MqttFailed, ReleaseWanted, SessionEnded
+from latecomer.core.inputs import (
+    MoveWanted,
+    MqttFailed,
+    ReleaseWanted,
+    RepositionAborted,
+    RepositionWanted,
+    SessionEnded,
+)
 from latecomer.core.session.state import Session
 from latecomer.messages.mqtt import V5, Reason
 from latecomer.model.errors import LatecomerError
@@ -29,6 +36,7 @@ from latecomer.runtime.errands import Wish
 from latecomer.runtime.homes_views import HomesView, homes_view
 from latecomer.runtime.metrics import render
 from latecomer.runtime.network_views import NetworkView, network_view
+from latecomer.runtime.overlay_views import NO_RING, OverlayView, overlay_view
 from latecomer.runtime.predicting import ModelView
 from latecomer.runtime.session_views import SessionView, session_page
 from latecomer.runtime.settings_check import different
@@ -255,6 +263,23 @@ class Views:
 
     def network(self) -> NetworkView:
         return network_view(self.core)
+
+    def overlay(self) -> OverlayView:
+        return overlay_view(self.core, (self.node.clock() - self.started_us) / 1_000_000)
+
+    def propose(self, places: Mapping[BrokerId, int]) -> None:
+        if self.core.interest.family is None:
+            raise LatecomerError(NO_RING)
+        problem = self.core.reposition.problem_of(places)
+        if problem:
+            raise LatecomerError(problem)
+        self.node.driver.tell(RepositionWanted(tuple(places.items())))
+
+    def abandon(self) -> bool:
+        waiting = self.core.reposition.own is not None
+        if waiting:
+            self.node.driver.tell(RepositionAborted())
+        return waiting
 
     def disconnect(self, client: ClientId, reason: str, use_another_server: bool = False, to: BrokerId = "") -> bool:
         session = self.core.sessions.by_client.get(client)

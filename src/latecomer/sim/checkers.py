@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from latecomer.core.broker import Broker
 from latecomer.core.index import strictly_covers
 from latecomer.core.links import ACK_EVERY
+from latecomer.core.routing import Rendezvous
 from latecomer.core.table import SELF
 from latecomer.messages.homes import Profile, ProfileWanted
 from latecomer.messages.link import Compare, Compared, LinkMessage, Publication
@@ -20,8 +21,10 @@ from latecomer.model.event import Event
 from latecomer.model.filters import Filter, filter_overlaps, filter_satisfiable
 from latecomer.model.ids import BrokerId, ClientId, EventId, Instant
 from latecomer.model.record import Kind, Record
+from latecomer.model.slots import SLOTS, key_of
 from latecomer.sim.clients import SimClients
 from latecomer.sim.disk import Disk
+from latecomer.sim.ring_checkers import check_ring
 from latecomer.sim.sides import Observer
 from latecomer.sim.store import known_topic_matches
 from latecomer.sim.world import World
@@ -48,7 +51,7 @@ class _Receiver:
     ever: dict[Filter, None] = field(default_factory=dict)
     owed: dict[EventId, Event] = field(default_factory=dict)
     got: dict[EventId, None] = field(default_factory=dict)
-    newest: dict[tuple[BrokerId, int, bool], int] = field(default_factory=dict)
+    newest: dict[tuple[BrokerId, int, bool, str], int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -108,7 +111,9 @@ class Promises(Observer):
             self.duplicates += 1
             self.violate("twice", f"{client} got {event.id} twice")
         # [MQTT-4.6.0-6]: order is promised among events of the same quality of service.
-        source = (event.id.origin, event.id.epoch, event.reliable)
+        routing = self.world.settings.routing
+        key = key_of(event.topic, routing.levels) if isinstance(routing, Rendezvous) else ""
+        source = (event.id.origin, event.id.epoch, event.reliable, key)
         if receiver.newest.get(source, 0) > event.id.seq:
             self.violate("order", f"{client} got {event.id} after {receiver.newest[source]}")
         receiver.newest[source] = max(event.id.seq, receiver.newest.get(source, 0))
@@ -189,6 +194,8 @@ class Agreement:
                 return False
             if any(_matters(link.unacked) for link in core.neighbours.links.values() if link.up):
                 return False
+            if core.early is not None and (core.early.waiting or core.flushes.coming or core.flushes.climbing):
+                return False
             if core.history.retrieval.inquiries or core.history.store.streams or core.history.store.waiting:
                 return False
             if core.history.replicas.filling or core.history.replicas.task is not None or core.history.replicas.surveys:
@@ -204,6 +211,10 @@ class Agreement:
         for id, core in cores.items():
             if sorted(map(str, core.interest.subscriptions.of(SELF))) != sorted(map(str, wanted[id])):
                 promises.violate("tables", f"{id} does not hold what its own clients asked for")
+            if core.interest.family is not None:
+                check_ring(core, cores, wanted, promises.violate)
+                self._check_remains(core, promises)
+                continue
             tree = core.interest.tree
             assert tree is not None
             for peer in core.interest.peers:
@@ -240,7 +251,9 @@ class Agreement:
         if core.events.outbox.entries and not core.membership.link_states.absent_since:
             promises.violate("memory", f"{core.id} keeps {len(core.events.outbox.entries)} events for nobody")
         tables = core.interest.subscriptions
-        if any(not tables.wanted(f, p) for p in core.interest.peers for f in core.interest.links[p].told_subscriptions):
+        family = core.interest.family
+        peers = core.interest.peers if family is None else family.beside[core.id]
+        if any(not tables.wanted(f, p) for p in peers for f in core.interest.links[p].told_subscriptions):
             promises.violate("tables", f"{core.id} has told a neighbour something it should not have")
 
     def _local(self, broker: BrokerId, what: str) -> list[Filter]:
@@ -287,7 +300,7 @@ def check_bounds(world: World, promises: Promises) -> dict[str, int]:
             "outbox": settings.outbox_max,
             "mailbox": settings.mailbox_max,
             "transit": settings.link_max,
-            "seen": len(world.nodes),
+            "seen": len(world.nodes) * (SLOTS if isinstance(settings.routing, Rendezvous) else 1),
         }
         for link in core.neighbours.links.values():
             # Reliable events have a window, unreliable ones a limit; what arrived is let go in batches.

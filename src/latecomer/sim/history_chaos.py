@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-import msgspec
-
 from latecomer.core.session.limits import NEVER_S, SessionLimits
 from latecomer.core.settings import BrokerSettings
 from latecomer.messages.mqtt import V5, V311, Disconnect
-from latecomer.model import topology_generators as generators
 from latecomer.model.filters import parse_filter
 from latecomer.model.history import Query
 from latecomer.model.ids import BrokerId
 from latecomer.model.topics import topic_covers
 from latecomer.model.topology import Topology
-from latecomer.sim.chaos import JITTERS, SECOND_US, Life, draw_settings
+from latecomer.sim.chaos import JITTERS, SECOND_US, Life
 from latecomer.sim.clients import SimClients
 from latecomer.sim.history_checkers import (
     Questions,
@@ -33,6 +30,7 @@ from latecomer.sim.history_checkers import (
 )
 from latecomer.sim.history_ledger import HistoryLedger, PastWish, Stretch
 from latecomer.sim.history_moves import Moves
+from latecomer.sim.history_network import draw_network
 from latecomer.sim.history_returns import Returns
 from latecomer.sim.history_travels import Travels
 from latecomer.sim.mqtt_checkers import MqttTables
@@ -96,8 +94,7 @@ class HistoryChaos(ClientFaults):
     ) -> None:
         self.transcript = transcript
         self.random = random = Random(seed)
-        topology = _draw_topology(random)
-        settings = _draw_settings(random, topology)
+        topology, settings = self._draw()
         jitter_us, jitter_shape = random.choice(JITTERS)
         self.world = World(
             topology,
@@ -156,6 +153,9 @@ class HistoryChaos(ClientFaults):
             "slow disk": self._slow_disk,
             "slow": self._slow,
         }
+
+    def _draw(self) -> tuple[Topology, BrokerSettings]:
+        return draw_network(self.random)
 
     # -- the life ----------------------------------------------------------------------------------------------------
 
@@ -472,23 +472,6 @@ class HistoryChaos(ClientFaults):
             self._say(f"fault: the store {broker} lets go of what is older than {before_us} us")
             self.ledger.learn(self.world.nodes[broker].disk)
             self.world.trim(broker, before_us)
-
-
-def _draw_topology(random: Random) -> Topology:
-    size = random.choice((2, 3, 3, 4, 5, 6, 7))
-    latency_us = random.choice((100, 1_000, 10_000))
-    if size == 2 or random.random() < 0.3:
-        return generators.line(size, latency_us=latency_us)
-    if random.random() < 0.5:
-        return generators.ring(size, latency_us=latency_us)
-    return generators.random_tree(size, random, latency_us=latency_us)
-
-
-def _draw_settings(random: Random, topology: Topology) -> BrokerSettings:
-    settings = draw_settings(random, topology)
-    replica_us = random.choice((1, 3, 10)) * SECOND_US
-    response_events = random.choice((1, 3, 20, 256))
-    return msgspec.structs.replace(settings, replica_us=replica_us, response_events=response_events)
 
 
 def _draw_limits(random: Random) -> SessionLimits:

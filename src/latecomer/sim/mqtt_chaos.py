@@ -54,7 +54,7 @@ class MqttChaos(ClientFaults):
         self.random = random = Random(seed)
         self.more = Random(f"{seed} more")
         """What was added later is drawn from here, so that the rest of a life stays as it was."""
-        topology = _draw_topology(random)
+        topology = self._draw_topology()
         settings = self._draw_settings(topology)
         if waits := self.more.random() < 0.3:
             wait_us = self.more.choice((300_000, 5 * SECOND_US, 60 * SECOND_US))
@@ -107,6 +107,9 @@ class MqttChaos(ClientFaults):
         self.ledger.stays.told = self.clients.pipes.told
         self.ledger.overtaken = self.clients.overtaken
         self.tables = MqttTables(self.world, self.clients, self.ledger)
+
+    def _draw_topology(self) -> Topology:
+        return _draw_topology(self.random)
 
     def _draw_settings(self, topology: Topology) -> BrokerSettings:
         return draw_settings(self.random, topology)

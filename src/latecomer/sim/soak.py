@@ -18,6 +18,7 @@ from latecomer.sim.history_chaos import live_history, live_travel
 from latecomer.sim.homes_chaos import live_homes
 from latecomer.sim.mqtt_chaos import live_mqtt
 from latecomer.sim.reposition_chaos import live_reposition
+from latecomer.sim.ring_chaos import live_ring, live_ring_history, live_ring_mqtt, live_ring_travel, live_ring_wander
 from latecomer.sim.transcript import Transcript
 from latecomer.sim.wander_chaos import live_wander
 from latecomer.sim.wander_coverage import Step
@@ -27,7 +28,8 @@ class Clients(StrEnum):
     """Whose lives a seed is: of clients that speak the core's plain interface, of MQTT clients, of late subscribers
     among stores, of MQTT clients that wander from broker to broker, of late subscribers that move while their history
     is replayed, of plain clients while brokers change their positions, of clients that brokers send on to where others
-    want the same, or one of each of the first three."""
+    want the same, or one of each of the first three. `ring`: as these, where brokers route by rendezvous; `rings`: one
+    of each of those."""
 
     PLAIN = "plain"
     MQTT = "mqtt"
@@ -36,6 +38,12 @@ class Clients(StrEnum):
     TRAVEL = "travel"
     REPOSITION = "reposition"
     HOMES = "homes"
+    RING = "ring"
+    RING_MQTT = "ring-mqtt"
+    RING_HISTORY = "ring-history"
+    RING_WANDER = "ring-wander"
+    RING_TRAVEL = "ring-travel"
+    RINGS = "rings"
     ALL = "all"
 
 
@@ -47,9 +55,23 @@ LIVES: dict[str, Callable[[int, Transcript | None], Life]] = {
     Clients.TRAVEL: live_travel,
     Clients.REPOSITION: live_reposition,
     Clients.HOMES: live_homes,
+    Clients.RING: live_ring,
+    Clients.RING_MQTT: live_ring_mqtt,
+    Clients.RING_HISTORY: live_ring_history,
+    Clients.RING_WANDER: live_ring_wander,
+    Clients.RING_TRAVEL: live_ring_travel,
 }
-TOGETHER = (Clients.PLAIN, Clients.MQTT, Clients.HISTORY)
-"""The lives of a seed that `all` means."""
+TOGETHER: dict[str, tuple[str, ...]] = {
+    Clients.ALL: (Clients.PLAIN, Clients.MQTT, Clients.HISTORY),
+    Clients.RINGS: (
+        Clients.RING,
+        Clients.RING_MQTT,
+        Clients.RING_HISTORY,
+        Clients.RING_WANDER,
+        Clients.RING_TRAVEL,
+    ),
+}
+"""The lives of a seed that one word means."""
 
 
 @dataclass(slots=True)
@@ -80,8 +102,8 @@ def judge(seed: int, clients: str = Clients.PLAIN, *, coverage: bool = False) ->
     """Live one seed; with `coverage`, a life of clients that wander.
 
     A crash of the simulator or of the core is a violation like any other: it belongs to a seed."""
-    if clients == Clients.ALL:
-        return _together([judge(seed, kind) for kind in TOGETHER])
+    if clients in TOGETHER:
+        return _together([judge(seed, kind) for kind in TOGETHER[clients]])
     steps: Counter[Step] = Counter()
     try:
         life = live_wander(seed, None, steps) if coverage else LIVES[clients](seed, None)

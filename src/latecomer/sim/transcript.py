@@ -61,6 +61,7 @@ from latecomer.model.record import Kind, Record
 from latecomer.sim.disk import Disk
 from latecomer.sim.hand_over_text import HAND_OVER
 from latecomer.sim.homes_text import HOMES
+from latecomer.sim.ring_text import RING, ROUTINE
 
 CHATTER = (
     *HOMES,
@@ -83,6 +84,7 @@ CHATTER = (
     Compare,
     Compared,
     Void,
+    *ROUTINE,
 )
 """Messages that keep the network in order and tell no story."""
 QUIET_RECORDS = (Kind.TREE_ADOPTED,)
@@ -266,6 +268,7 @@ _MESSAGES: dict[type, Callable[[Any], str]] = {
     ErrandAnswer: _errand_answer,
     **HAND_OVER,
     **HOMES,
+    **RING,
     Positions: lambda m: f"positions {m.stamp} of {_count(len(m.places), 'broker')}",
     PositionsKnown: lambda m: f"positions-known {m.stamp}",
     Proposal: lambda m: f"proposal {m.stamp} of {_count(len(m.places), 'broker')}, after {m.base}",

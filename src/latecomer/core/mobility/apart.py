@@ -65,10 +65,12 @@ class Apart:
         tree = self.interest.tree
         assert tree is not None
         others = [broker for broker in tree.parent if broker != self.broker]
+        ring = self.interest.family is not None and self.interest.family.ring
         for origin, under_way in transit.items():
             silent = dict.fromkeys(peer for peers in under_way.values() for peer in peers[1:])
             for broker in others if silent else ():
-                if broker != origin and tree.next_hop(self.broker, broker) in silent:
+                # With trees for each root it is not known who is behind a neighbour: it may be anybody.
+                if broker != origin and (ring or tree.next_hop(self.broker, broker) in silent):
                     self.met.setdefault(broker, {})[origin] = None
 
     def settled(self) -> None:

@@ -15,6 +15,7 @@ from latecomer.core.events import Events
 from latecomer.core.mobility.rows import Pager, encode_subscription
 from latecomer.core.orders import Orders
 from latecomer.core.passage import Passage
+from latecomer.core.ring.flushes import Flushes
 from latecomer.core.session.state import Session, Subscription
 from latecomer.core.settling import Settling
 from latecomer.messages.hand_over import CREDIT_MAX, Ask, Attempt, ShadowLost, ShadowOffer, ShadowRows, ShadowWanted
@@ -46,6 +47,8 @@ class Copy:
     """When the client was connected last: a copy of an earlier stay is void."""
     subscriptions: tuple[Subscription, ...]
     credit: int = 0
+    subscribed: bool = False
+    """The other broker has, and whatever it does not get by itself has arrived."""
     pager: Pager | None = None
     """None: the cut is not made yet."""
     cut: Cut = ()
@@ -80,6 +83,7 @@ class Copies:
     settling: Settling
     most: int
     """Sessions of which others may have copies."""
+    flushes: Flushes
     by_client: dict[ClientId, dict[BrokerId, Copy]] = field(default_factory=dict)
     held_up: dict[Attempt, Copy] = field(default_factory=dict)
     """Those that wait for the tree to settle."""
@@ -110,6 +114,15 @@ class Copies:
             self.passage.send(to, ShadowLost(self.broker, to, frame.copy, frame.client))
         else:
             copy.credit = max(copy.credit, min(frame.credit, copy.pages + CREDIT_MAX))
+            if copy.subscribed:
+                self._advance(copy)
+            else:
+                self.flushes.behind(copy.to, lambda: self._subscribed(copy))
+
+    def _subscribed(self, copy: Copy) -> None:
+        """Whatever the other broker does not get by itself has arrived."""
+        if self.by_client.get(copy.session.client, {}).get(copy.to) is copy:
+            copy.subscribed = True
             self._advance(copy)
 
     def _of(self, frame: ShadowWanted | ShadowLost) -> Copy | None:

@@ -24,6 +24,7 @@ from latecomer.core.mobility.outlines import Outliner
 from latecomer.core.mobility.rows import Pager, encode_row, encode_subscription
 from latecomer.core.orders import Orders
 from latecomer.core.passage import Passage
+from latecomer.core.ring.flushes import Flushes
 from latecomer.core.session.state import Session, Subscription
 from latecomer.core.settling import Settling
 from latecomer.messages.hand_over import (
@@ -91,6 +92,7 @@ class Departures:
     patience_us: int
     most: int
     """Sessions on their way to others at once."""
+    flushes: Flushes
     remove: Callable[[Session, PromiseRow], None] = field(init=False)
     """The other broker has it."""
     unsure: Callable[[ClientId], tuple[BrokerId, ...]] = field(init=False)
@@ -165,9 +167,14 @@ class Departures:
         if departure is None or departure.ask.attempt != ask.attempt:
             return False
         departure.credit = min(ask.credit, CREDIT_MAX)
-        departure.subscribed = True
-        self._advance(departure)
+        self.flushes.behind(ask.from_broker, lambda: self._subscribed(departure))
         return True
+
+    def _subscribed(self, departure: Departure) -> None:
+        """Whatever the other broker does not get by itself has arrived."""
+        if self.leaving.get(departure.session.client) is departure:
+            departure.subscribed = True
+            self._advance(departure)
 
     def on_want(self, frame: Want) -> None:
         departure = self.leaving.get(frame.client)

@@ -30,6 +30,7 @@ from latecomer.core.mobility import rows as pages
 from latecomer.core.mobility.rows import PAGE_BYTES, RowsError, decode, queue_row
 from latecomer.core.orders import Orders
 from latecomer.core.passage import Passage
+from latecomer.core.ring.flushes import Flushes
 from latecomer.core.session.limits import NEVER_S
 from latecomer.core.session.sessions import Sessions
 from latecomer.core.session.state import HISTORY_END, Parcel, Session
@@ -82,6 +83,7 @@ class LeftoverKeeper:
     """Whether something may be added to a session: not while it is on its way to another broker."""
     changes: Callable[[ClientId], None]
     """Something is added to a session: copies of it at other brokers are void, since they do not get it."""
+    flushes: Flushes
     expect: Callable[[Session, BrokerId], bool] = field(init=False)
     """A broker has leftovers for a session; False: they are not wanted."""
     more_doubts: Callable[[Session, tuple[BrokerId, ...]], None] = field(init=False)
@@ -201,6 +203,13 @@ class LeftoverKeeper:
     # -- the new broker ------------------------------------------------------------------------------------------------
 
     def on_leftovers(self, frame: Leftovers) -> None:
+        """Rows come behind events that this broker gets by itself, whatever ways those take."""
+        if frame.rows:
+            self.flushes.behind(frame.from_broker, lambda: self._on_leftovers(frame))
+        else:
+            self._on_leftovers(frame)
+
+    def _on_leftovers(self, frame: Leftovers) -> None:
         client, owner = frame.client, frame.from_broker
         session = self.sessions.by_client.get(client)
         if session is None:

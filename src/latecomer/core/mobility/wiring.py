@@ -29,6 +29,7 @@ from latecomer.core.mobility.wishes import Wishes
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.passage import Passage
+from latecomer.core.ring.flushes import Flushes
 from latecomer.core.session.sessions import Sessions
 from latecomer.core.settings import BrokerSettings
 from latecomer.model.ids import BrokerId
@@ -44,6 +45,7 @@ def make_mobility(
     events: Events,
     fences: Fences,
     sessions: Sessions,
+    flushes: Flushes,
 ) -> Mobility:
     """What one broker needs so that sessions can come and go."""
     passage = Passage(broker, neighbours, interest)
@@ -55,11 +57,13 @@ def make_mobility(
     shadows = Shadows(*common, sessions.limits, sessions.clients, hand_over.shadows_max)
     parts = (sessions.limits, sessions.subscribing, sessions.deliveries, sessions.erasing)
     arrivals = Arrivals(*common, *parts, hand_over.patience_us, shadows)
-    departures = Departures(*common, sessions.resume, hand_over.patience_us, most)
-    copies = departures.copies = Copies(*common, most)
+    departures = Departures(*common, sessions.resume, hand_over.patience_us, most, flushes)
+    copies = departures.copies = Copies(*common, most, flushes)
     directory = _directory(broker, settings, orders, membership, passage, events, sessions)
     going_on = GoingOn(broker, orders, membership, sessions, directory, hand_over)
-    leftovers = LeftoverKeeper(broker, orders, passage, sessions, settling, events, departures.stays, copies.void)
+    leftovers = LeftoverKeeper(
+        broker, orders, passage, sessions, settling, events, departures.stays, copies.void, flushes
+    )
     others = (membership, passage, sessions, arrivals, departures, directory, hand_over.pointers_max)
     asked = Asked(broker, orders, *others, going_on, leftovers)
     relaying = Relaying(broker, passage, hand_over.tunnel_bytes)

@@ -22,7 +22,8 @@ from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
 from latecomer.core.passage import Passage
 from latecomer.core.reposition.states import MANAGER, MOVER, Act, Fact, Managing, Moving
-from latecomer.core.reposition.word import PositionsWord, fingers_of, position_in
+from latecomer.core.reposition.word import PositionsWord
+from latecomer.core.ring.places import fingers_of, position_in
 from latecomer.core.tree import Tree
 from latecomer.messages.link import SessionFrame
 from latecomer.messages.reposition import (

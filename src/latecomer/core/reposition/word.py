@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from latecomer.core.clients import Disk
 from latecomer.core.effects import Put
 from latecomer.core.neighbours import Neighbours
 from latecomer.core.orders import Orders
+from latecomer.core.ring.places import position_in
 from latecomer.messages.reposition import NO_STAMP, Place, Positions, PositionsKnown, Stamp
 from latecomer.model.ids import BrokerId
 from latecomer.model.record import Kind
-from latecomer.model.ring import Ring, point_of
 
 NO_POSITIONS = Positions(NO_STAMP, ())
 
@@ -92,21 +92,3 @@ class PositionsWord:
             told = f"it tells of {len(places)} positions, and core.brokers_max allows {self.brokers_max} brokers"
             self.neighbours.reject(peer, told)
         return len(places) > self.brokers_max
-
-
-def position_in(places: dict[BrokerId, int], broker: BrokerId) -> int:
-    """Where a broker stands by these positions."""
-    position = places.get(broker)
-    return point_of(broker) if position is None else position
-
-
-def fingers_of(places: dict[BrokerId, int], brokers: Iterable[BrokerId], broker: BrokerId) -> list[BrokerId]:
-    """The other brokers that one of them links to on the ring, its successor first. Two at the same position, which
-    hashes may give, stand in the order of their names."""
-    order = sorted(brokers, key=lambda other: (position_in(places, other), other))
-    at, count = order.index(broker), len(order)
-    if count == 1:
-        return []
-    ring = Ring(tuple(position_in(places, other) for other in order))
-    steps = dict.fromkeys((1, *ring.fingers(at)))
-    return [order[(at + step) % count] for step in steps]

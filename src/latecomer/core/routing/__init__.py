@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from latecomer.core.routing.forwarding import Forwarding
 from latecomer.core.routing.hierarchy import Hierarchy
+from latecomer.core.routing.rendezvous import Rendezvous
 
-Routing = Forwarding | Hierarchy
+Routing = Forwarding | Hierarchy | Rendezvous
 
-__all__ = ["Forwarding", "Hierarchy", "Routing"]
+__all__ = ["Forwarding", "Hierarchy", "Rendezvous", "Routing"]

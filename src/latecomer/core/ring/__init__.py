@@ -1,0 +1,1 @@
+"""Ring routing: events and subscriptions travel a family of trees, one for each root; the rest the agreed tree."""

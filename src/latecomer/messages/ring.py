@@ -1,0 +1,71 @@
+"""What travels between brokers that route by rendezvous on a ring (`docs/protocol/ring.md`)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from latecomer.model.filters import Filter
+from latecomer.model.ids import Name, Number
+
+Roots = tuple[Name, ...]
+"""Brokers whose trees are meant, each once."""
+
+
+class Round(msgspec.Struct, frozen=True, tag="round", array_like=True):
+    """To every neighbour in the ring's trees: I have heard round `number` - 1 of this family of trees from all of mine,
+    and told you all that I learned by it."""
+
+    version: str
+    number: Number
+
+
+class Wants(msgspec.Struct, frozen=True, tag="wants", array_like=True):
+    """Flooded: the filters of one broker's clients that cross slots, all of them: its last word. Told at the start of a
+    link session and of a broker's life."""
+
+    broker: Name
+    boot: Number
+    number: Number
+    filters: tuple[Filter, ...]
+
+
+class WantsChange(msgspec.Struct, frozen=True, tag="wants-change", array_like=True):
+    """Flooded: what changed of them since its word with the number before this one."""
+
+    broker: Name
+    boot: Number
+    number: Number
+    added: tuple[Filter, ...]
+    dropped: tuple[Filter, ...]
+
+
+class FlushWanted(msgspec.Struct, frozen=True, tag="flush-wanted", array_like=True):
+    """Along the agreed tree: send me a `Flush` of this number along the trees of these roots."""
+
+    from_broker: Name
+    to: Name
+    number: Number
+    roots: Roots
+
+
+class Flush(msgspec.Struct, frozen=True, tag="flush", array_like=True):
+    """From one broker to another along the trees of these roots, behind all that went those ways before; it parts where
+    the ways part. With `answered`, who gets it says `flushed` of each root."""
+
+    from_broker: Name
+    to: Name
+    number: Number
+    roots: Roots
+    answered: bool = False
+
+
+class Flushed(msgspec.Struct, frozen=True, tag="flushed", array_like=True):
+    """Along the agreed tree: a `Flush` of this number has come, of these roots."""
+
+    from_broker: Name
+    to: Name
+    number: Number
+    roots: Roots
+
+
+RingFrame = Round | Wants | WantsChange | FlushWanted | Flush | Flushed

@@ -20,10 +20,14 @@ from latecomer.model.topology import Topology
 from latecomer.sim.chaos import SECOND_US, Life
 from latecomer.sim.homes_checkers import HomesLedger
 from latecomer.sim.homes_clients import KIND, HomesClients, address_of
+from latecomer.sim.ring_chaos import RingDraw
 from latecomer.sim.sides import Observer
 from latecomer.sim.transcript import Transcript
 from latecomer.sim.wander_chaos import WanderChaos
 from latecomer.sim.wander_checkers import WanderTables
+
+RINGS = 0.3
+"""How likely brokers route by rendezvous."""
 
 
 def live_homes(seed: int, transcript: Transcript | None = None) -> Life:
@@ -40,9 +44,21 @@ class HomesChaos(WanderChaos):
 
     def __init__(self, seed: int, transcript: Transcript | None) -> None:
         self.homes = Random(f"{seed} homes")
+        self.ring = RingDraw(seed) if self.homes.random() < RINGS else None
+        """Some networks route by rendezvous; what brokers tell one another here goes along the agreed tree all the
+        same."""
         super().__init__(seed, transcript)
         self.world.observe(_Speaker(self))
         self._faults["close"] = self._close_doors
+
+    def run(self) -> Life:
+        if self.ring is not None:
+            self.ring.disturb(self.world, self.brokers)
+        return super().run()
+
+    def _draw_topology(self) -> Topology:
+        drawn = super()._draw_topology()
+        return drawn if self.ring is None else self.ring.topology(drawn)
 
     def _people(self) -> None:
         self.ledger = HomesLedger(self.world)
@@ -67,7 +83,8 @@ class HomesChaos(WanderChaos):
             load_weight=draw.choice((None, None, 0.0, 3.0)),
             filters_max=draw.choice((2, 5, 16_384, 16_384)),
         )
-        return replace(super()._draw_settings(topology), homes=homes)
+        settings = replace(super()._draw_settings(topology), homes=homes)
+        return settings if self.ring is None else self.ring.settings(settings)
 
     def _join(self, id: str) -> None:
         """More of them than elsewhere have wills that wait, and stay where they are by themselves."""

@@ -72,10 +72,10 @@ class HomesChaos(WanderChaos):
         cluster = tuple(draw.sample(brokers, draw.randint(1, len(brokers)))) if draw.random() < 0.3 else ()
         homes = HomesSettings(
             mode=draw.choice(("move", "move", "move", "move", "advise")),
-            update_us=draw.choice((200_000, 500_000, SECOND_US)),
-            settle_us=draw.choice((1_000, 50_000, 200_000)),
+            update_us=draw.choice((100_000, 200_000, 500_000)),
+            settle_us=draw.choice((1_000, 20_000, 50_000)),
             gain=draw.choice((0.0, 0.05, 0.2)),
-            rest_us=draw.choice((500_000, 2 * SECOND_US, 5 * SECOND_US)),
+            rest_us=draw.choice((300_000, SECOND_US, 3 * SECOND_US)),
             share_max=draw.choice((0.01, 0.3, 1.0)),
             away_us=draw.choice((1, 2, 3)) * SECOND_US,
             cluster=cluster,

@@ -45,7 +45,7 @@ test: check ## check, then the tests (ARGS="-k name -n 0" picks and steps; LATEC
 soak: setup ## fault seeds in bulk on all cores, from a start drawn by the clock (SEEDS=100000 START= JOBS=cores)
 	@$(BIN)/latecomer soak --seeds $(SEEDS) $(if $(START),--start $(START)) --jobs $(JOBS)
 
-bench: setup ## beside peers (BENCH="simulator broker", stores, planner, planner_zoo, overlay, pipeline; ARGS go to each, so pick one)
+bench: setup ## beside peers (BENCH="simulator broker", stores, planner, planner_zoo, overlay, overlay_routing, pipeline; ARGS go to each, so pick one)
 	@for bench in $(BENCH); do $(BIN)/python -m bench.$$bench $(ARGS) || exit $$?; done
 
 figures: setup ## the papers' claims, ours beside them, into docs/papers (minutes; goes on where it was interrupted)

@@ -56,9 +56,10 @@ from latecomer.model.ids import NUMBER_MAX, EventId
 from tests.strategies_hand_over import HAND_OVER
 from tests.strategies_homes import HOMES
 from tests.strategies_reposition import REPOSITION
+from tests.strategies_ring import ring_frames
 
 names: Final = st.text(min_size=1, max_size=8)
-groups: Final = st.text(st.characters(exclude_characters="/+#"), min_size=1, max_size=8)
+groups: Final = st.text(st.characters(codec="utf-8", exclude_characters="/+#"), min_size=1, max_size=8)
 numbers: Final = st.one_of(st.integers(0, 300), st.integers(0, NUMBER_MAX))
 finite: Final = st.one_of(
     st.booleans(),
@@ -225,6 +226,7 @@ STRATEGIES: Final[dict[type[msgspec.Struct], st.SearchStrategy[Any]]] = {
     **HAND_OVER,
     **HOMES,
     **REPOSITION,
+    **ring_frames(one_filter),
     Void: st.just(Void()),
     Done: st.builds(Done, names, numbers, st.lists(numbers, max_size=8).map(tuple)),
 }

@@ -94,6 +94,7 @@ from latecomer.messages.link import (
 )
 from latecomer.messages.mqtt import Connack, Connect, Puback, Publish
 from latecomer.messages.reposition import NO_STAMP, Positions, PositionsKnown, Prepared, Proposal, Stamp, Withdrawn
+from latecomer.messages.ring import Flush, Flushed, FlushWanted, Round, Wants, WantsChange
 from latecomer.model.content import Op
 from latecomer.model.errors import ProtocolError
 from latecomer.model.event import Event
@@ -157,6 +158,12 @@ EXAMPLES: tuple[LinkMessage, ...] = (
     Proposal(STAMP, NO_STAMP, (("b1", 5),)),
     Prepared("b2", "b1", STAMP, "no link to b3"),
     Withdrawn(STAMP),
+    Round("v1", 3),
+    Wants("b2", 1, 2, FILTERS),
+    WantsChange("b2", 1, 3, FILTERS[:1], FILTERS[1:]),
+    FlushWanted("b2", "b5", 7, ("b1", "b3")),
+    Flush("b5", "b2", 7, ("b1", "b3"), True),
+    Flushed("b1", "b5", 7, ("b1",)),
     Seek("v1", "b2", (Seeker("c", "u", 5), Seeker("d", "", 7, ends=True))),
     Here("b5", "b2", "c", "b5", 9, "younger", True, 12, "u", True, True),
     End("b2", "b5", "c", 12),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from latecomer.messages.link import LinkMessage
 from latecomer.model.errors import ProtocolError
 from latecomer.wire.link import HEADER, Reader, decode_body, encode
+from latecomer.wire.packets import encode_packets
 from tests.fuzz.link import check_message, check_stream, framed
 from tests.strategies import STRATEGIES, messages
 
@@ -87,7 +88,7 @@ unknown: Final = st.recursive(
 @given(messages, st.lists(unknown, min_size=1, max_size=3))
 @settings(max_examples=150)
 def test_what_a_newer_broker_appends_is_skipped(message: LinkMessage, news: list[Any]) -> None:
-    assert decode_body(msgspec.msgpack.encode(grown(message, news))) == message
+    assert decode_body(msgspec.msgpack.encode(grown(message, news), enc_hook=encode_packets)) == message
 
 
 def required(kind: type[msgspec.Struct]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from latecomer.core import membership, tree
+from latecomer.core import membership
 from latecomer.core.events import Events
 from latecomer.core.ring.early import EarlyFrames
 from latecomer.core.ring.family import Family
@@ -15,7 +15,7 @@ from latecomer.core.ring.interest import RingInterest
 from latecomer.core.ring.settling import RingSettling
 from latecomer.core.ring.words import Words
 from latecomer.core.seen import Seen
-from latecomer.core.tree import Tree
+from latecomer.core.tree import Tree, name_of
 from latecomer.messages.link import LinkState, SessionFrame
 from latecomer.messages.reposition import Stamp
 from latecomer.messages.ring import Wants, WantsChange
@@ -171,7 +171,6 @@ def roots_are_not_waited_for(patch: Patch) -> None:
 @mutant(Clients.RING)
 def positions_are_not_in_the_name(patch: Patch) -> None:
     """Two families have one name."""
-    name_of = tree.name_of
 
     def nameless(states: Iterable[LinkState], positions: Stamp | None = None) -> str:
         return name_of(states)

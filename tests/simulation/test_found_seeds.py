@@ -143,6 +143,27 @@ FOUND = {
         "wander",
         (280230881,),
     ),
+    "who had newer positions kept them from a broker that told older ones before it heard of them": (
+        "ring",
+        (3590253505,),
+    ),
+    "a session that began was told that it was the only one, since what was left over waited for a flush": (
+        "ring-wander",
+        (3590251622, 3590251698),
+    ),
+    "a change of what crosses slots was told before the word that it changes": ("ring-wander", (7, 54)),
+    "a flush of another family was taken for a forged one": ("ring-history", (3590252448,)),
+    # b3, the home of c3, died between the CONNECT that came through b2 and its CONNACK, and published the will when it
+    # started again; b2 asked again, and c3 left later, with its will.
+    "the checker demanded once what home may publish twice: the will of a client that waits while home dies": (
+        "wander",
+        (3590253623,),
+    ),
+    # b4 took the CONNECT of c6 in time, by 14 ms, and its disk held the CONNACK back for 234.
+    "the checker took the moment when a slow disk let a CONNACK go for that at which its session was found": (
+        "wander",
+        (3590265138,),
+    ),
 }
 
 

@@ -231,6 +231,28 @@ def test_a_will_fires_when_its_client_dies_and_not_when_it_moves_on() -> None:
     assert listener.payloads == [b"gone"]
 
 
+def test_a_will_comes_again_if_home_dies_between_connect_and_connack() -> None:
+    """What is not promised: for home the tunnel was a connection, and the CONNECT that it is asked about again is
+    another one, with a will of its own."""
+    town = Town(hand_over=HOME)
+    listener = town.connect("b3", "listener", expiry_s=0)
+    town.say(listener, Subscribe(1, (Request("will/#", 2),)))
+    town.hang_up(town.connect("b1"))
+    phone = town.connect("b2", will=Will("will/phone", b"gone", 2, False), wait=0)
+    while not town.core("b1").mobility.remote.by_number:
+        town.run(0.001)
+    assert not phone.inbox
+    town.world.crash("b1")
+    town.run(0.1)
+    town.world.start("b1")
+    town.run(4)
+    assert phone.connack.session_present
+    assert not phone.closed
+    assert listener.payloads == [b"gone"]
+    town.hang_up(phone)
+    assert listener.payloads == [b"gone"] * 2
+
+
 def test_a_will_waits_although_the_broker_that_was_promised_the_session_starts_again() -> None:
     """The phone loses its tunnel from b2 to b1 with its tree, and asks b3 for its session, by *standard*. b3 starts
     again on the way, and the phone is back at b2 in time."""

@@ -128,9 +128,9 @@ MISTAKES = [
      "s.toml:5: topology.kind: there is no topology 'walktrough'; known are walkthrough, line, ring, star, tree, "
      "random_tree, grid, random, barabasi_albert, hierarchy, given, file (did you mean 'walkthrough'?)"),
     ('"forwarding"', '"flooding"',
-     "s.toml:9: routing.kind: there is no routing strategy 'flooding'; known are forwarding, hierarchy (did you mean "
-     "'forwarding'?)"),
-    ('kind = "forwarding"\n', "", "s.toml:8: routing.kind: is missing; known are forwarding, hierarchy"),
+     "s.toml:9: routing.kind: there is no routing strategy 'flooding'; known are forwarding, hierarchy, "
+     "rendezvous (did you mean 'forwarding'?)"),
+    ('kind = "forwarding"\n', "", "s.toml:8: routing.kind: is missing; known are forwarding, hierarchy, rendezvous"),
     ('kind = "forwarding"', 'kind = "forwarding"\nroot = "9"',
      "s.toml:10: routing.root: there is no broker '9'; known are 1, 2, 3, 4, 5, 6"),
     ('kind = "break"', 'kind = "brake"',

@@ -97,7 +97,7 @@ class Broker:
         self.routes = Routes(self.interest.subscriptions, self.clients.subscribers, settings.routes_max)
         self.early: EarlyFrames | None = None
         self.flushes = make_flushes(id, self.interest, self.neighbours)
-        limits = limits or SessionLimits()
+        limits, access = limits or SessionLimits(), access or Anything()
         self.retained = self._make_retained(limits)
         self.shares = self._make_shares()
         self.shares_due: Instant | None = None
@@ -127,11 +127,7 @@ class Broker:
             self.losses,
             self._pumped,
         )
-        if isinstance(self.interest, RingInterest):
-            self.routes.ways, self.early = RingWays(self.interest), EarlyFrames(self.interest)
-            self.events.seen.slot = self.interest.keys.slot
-            self.events.traffic = Traffic(self.interest.keys.slot)
-        access = access or Anything()
+        self._route_by_ring()
         self.history = self._make_history(settling, access)
         self.sessions = self._make_sessions(limits, access, durability, measure)
         self.mobility = self.sessions.mobility = self._make_mobility()
@@ -141,6 +137,14 @@ class Broker:
         self._on_input = input_handlers(self)
         self._on_frame = frame_handlers(self)
         self._disk = disk
+
+    def _route_by_ring(self) -> None:
+        """If the settings say so."""
+        interest = self.interest
+        if isinstance(interest, RingInterest):
+            self.routes.ways, self.early = RingWays(interest), EarlyFrames(interest, self.neighbours)
+            self.events.seen.slot = interest.keys.slot
+            self.events.traffic = Traffic(interest.keys.slot)
 
     def _make_advertisements(self) -> Advertisements:
         neighbours = self.neighbours

@@ -443,7 +443,7 @@ class Events:
         """Whether an origin's events come from this neighbour. While our tree is ready the neighbour uses it too, since
         links keep order; then an event takes the one way there is, or somebody made it up."""
         tree = self.interest.tree_of(topic)
-        if origin not in tree.parent or peer not in tree.peers(self.broker):
+        if origin not in tree.parent or (tree.parent[self.broker] != peer and tree.parent.get(peer) != self.broker):
             return False
         side = self.sides[source] = "" if origin == self.broker else tree.next_hop(self.broker, origin)
         if side != peer:

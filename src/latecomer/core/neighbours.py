@@ -193,7 +193,7 @@ class Neighbours:
         self.went_down(link.peer)
 
     @property
-    def _waiting_max(self) -> int:
+    def waiting_max(self) -> int:
         """Frames that may wait for a neighbour: events have their limits, the rest is small unless it acknowledges
         nothing at all."""
         return 2 * self.settings.link_max + CONTROL_MAX
@@ -204,7 +204,7 @@ class Neighbours:
         """Once per heartbeat: speak on silent links, give up on dead connections, end sessions that did not resume."""
         now, settings = self.orders.now, self.settings
         for link in self.links.values():
-            if len(link.unacked) > self._waiting_max:
+            if len(link.unacked) > self.waiting_max:
                 self.reject(link.peer, f"{len(link.unacked)} frames wait for its acknowledgement")
             elif link.connected:
                 if now - link.heard_at >= SILENCES * settings.heartbeat_us:

@@ -27,13 +27,15 @@ class Tree:
     root: BrokerId
     parent: dict[BrokerId, BrokerId | None]
     """In order of distance from the root."""
-    children: dict[BrokerId, list[BrokerId]]
+    children: dict[BrokerId, list[BrokerId]] | None
+    """None: not kept, where there are as many trees as brokers and hardly anybody asks."""
     depth: dict[BrokerId, int]
 
     def peers(self, broker: BrokerId) -> list[BrokerId]:
         """Neighbours of a broker in the tree: parent first, then children in order."""
-        parent = self.parent[broker]
-        return [*([] if parent is None else [parent]), *self.children[broker]]
+        parent, kept = self.parent[broker], self.children
+        below = [b for b, above in self.parent.items() if above == broker] if kept is None else kept[broker]
+        return [*([] if parent is None else [parent]), *below]
 
     def next_hop(self, at: BrokerId, towards: BrokerId) -> BrokerId:
         """The tree neighbour of `at` behind which `towards` sits."""

@@ -7,6 +7,15 @@ import msgspec
 from latecomer.model.filters import Filter
 from latecomer.model.ids import Name, Number
 
+BROKERS_MAX = 500
+"""Larger networks use the agreed tree: finding the longest route takes a second at a thousand brokers."""
+ROUNDS_MAX = 65_536
+"""Links on the longest way through a network."""
+WORD_MAX = 2_097_152
+"""Characters of one broker's filters that cross slots, by `size_of`."""
+FILTERS_MAX = 65_536
+"""How many such filters."""
+
 Roots = tuple[Name, ...]
 """Brokers whose trees are meant, each once."""
 
@@ -66,6 +75,11 @@ class Flushed(msgspec.Struct, frozen=True, tag="flushed", array_like=True):
     to: Name
     number: Number
     roots: Roots
+
+
+def size_of(filter: Filter) -> int:
+    """Characters of a filter in a word, about."""
+    return 64 + len(str(filter))
 
 
 RingFrame = Round | Wants | WantsChange | FlushWanted | Flush | Flushed

@@ -78,6 +78,8 @@ class Ledger(Observer):
     """When something on a topic was last dropped, for a client or, without one, for all."""
     overtaken: dict[str, int] = field(default_factory=dict)
     """Publications that the broker refused at first, and up to which number others may have been taken before them."""
+    again: Counter[str] = field(default_factory=Counter)
+    """How often a publication was published anew, by right, as another event: so often it may come again."""
     accepted_count: int = 0
     deliveries: int = 0
     repeats: int = 0
@@ -248,7 +250,7 @@ class Ledger(Observer):
     ) -> None:
         token = publication.token
         self.repeats += token in receiver.got
-        allowed = 1
+        allowed = 1 + self.again[token]
         if publication.retain:
             allowed += sum(count for filter, count in receiver.copies.items() if _matches(filter, publication))
         if packet.qos == 2:

@@ -3,7 +3,7 @@ change their positions on the ring."""
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from random import Random
 
 import msgspec
@@ -11,13 +11,15 @@ import msgspec
 from latecomer.core.inputs import RepositionWanted
 from latecomer.core.routing import Rendezvous
 from latecomer.core.settings import BrokerSettings
+from latecomer.model.filters import parse_filter
 from latecomer.model.ids import BrokerId
-from latecomer.model.ring import BITS
+from latecomer.model.ring import BITS, point_of
 from latecomer.model.slots import SLOTS
-from latecomer.model.topology import Link, Topology
+from latecomer.model.topology import Link, Node, Topology
 from latecomer.sim.chaos import SECOND_US, Life
 from latecomer.sim.history_chaos import HistoryChaos
 from latecomer.sim.mqtt_chaos import MqttChaos
+from latecomer.sim.mqtt_clients import MqttClient, Publication, Wish
 from latecomer.sim.reposition_chaos import _RepositionChaos
 from latecomer.sim.transcript import Transcript
 from latecomer.sim.wander_chaos import WanderChaos
@@ -25,6 +27,10 @@ from latecomer.sim.world import World
 
 MESHED = 0.75
 """How likely brokers have all the links that a ring may need."""
+WHEELS = 0.25
+"""How likely MQTT brokers stand around a hub."""
+LISTENERS = 20
+"""Subscriptions to topics of their own, in each round there."""
 SWITCHING_US = 25 * SECOND_US
 """Proposals come until then."""
 
@@ -34,6 +40,9 @@ class RingDraw:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(f"{seed} ring")
+        self.wheeled = False
+        self.more = Random(f"{seed} more ring")
+        """What was added later is drawn from here, so that the rest of a life stays as it was."""
 
     def topology(self, drawn: Topology) -> Topology:
         """Mostly one in which every ring has its links; else rings exist only as long as chance has it."""
@@ -44,6 +53,20 @@ class RingDraw:
         links = tuple(Link(a, b, latency_us=latency_us) for a, b in pairs if self.random.random() < 0.97)
         whole = Topology(f"{drawn.name}, meshed", drawn.nodes, links)
         return whole if _connected(whole) else drawn
+
+    def wheel(self, drawn: Topology) -> Topology:
+        """Sometimes one in which the agreed tree is flat and the trees of the ring are deep: links from a hub to all,
+        and around the ring. Whatever must wait for a root is not saved there by waiting for the agreed tree."""
+        if self.more.random() >= WHEELS:
+            return drawn
+        self.wheeled = True
+        latency_us = drawn.links[0].latency_us
+        nodes = tuple(Node(f"b{number}") for number in range(1, self.more.randint(6, 8) + 1))
+        around = sorted((node.id for node in nodes), key=point_of)
+        hub = self.more.choice(around)
+        pairs = {tuple(sorted(pair)): None for pair in [*pairwise([*around, around[0]]), *((hub, b) for b in around)]}
+        links = tuple(Link(a, b, latency_us=latency_us) for a, b in pairs if a != b)
+        return Topology(f"wheel of {len(nodes)}", nodes, links)
 
     def settings(self, drawn: BrokerSettings) -> BrokerSettings:
         random = self.random
@@ -90,10 +113,12 @@ class RingChaos(_RepositionChaos):
 class RingMqttChaos(MqttChaos):
     def __init__(self, seed: int, transcript: Transcript | None) -> None:
         self.ring = RingDraw(seed)
+        self.listeners: list[MqttClient] = []
+        self.fresh = 0
         super().__init__(seed, transcript)
 
     def _draw_topology(self) -> Topology:
-        return self.ring.topology(super()._draw_topology())
+        return self.ring.wheel(self.ring.topology(super()._draw_topology()))
 
     def _draw_settings(self, topology: Topology) -> BrokerSettings:
         return self.ring.settings(super()._draw_settings(topology))
@@ -101,6 +126,34 @@ class RingMqttChaos(MqttChaos):
     def run(self) -> Life:
         self.ring.disturb(self.world, self.brokers)
         return super().run()
+
+    def _stir(self, span: int) -> None:
+        """Around a hub, somebody wants a topic that nobody has wanted, again and again. Where subscriptions are waited
+        for, somebody publishes in it as soon as they are there (`_granted`)."""
+        super()._stir(span)
+        if not self.ring.wheeled:
+            return
+        if not self.listeners:
+            self.listeners = [MqttClient(f"l-{broker}", broker) for broker in self.brokers]
+            for client in self.listeners:
+                self.clients.join(client)
+        for _ in range(LISTENERS):
+            self.world.at(self.world.now + self.ring.more.randrange(span), self._listen)
+
+    def _listen(self) -> None:
+        client = self.ring.more.choice(self.listeners)
+        if client.online:
+            self.fresh += 1
+            text = f"fresh{self.fresh}/x"
+            self.clients.subscribe(client, Wish(text, parse_filter(text), 2))
+
+    def _granted(self, client: MqttClient, wish: Wish) -> None:
+        super()._granted(client, wish)
+        if wish.text.startswith("fresh"):
+            publisher = self.ring.more.choice(self.listeners)
+            publisher.published += 1
+            token, number = f"{publisher.id}:{publisher.published}", publisher.published
+            self.clients.publish(publisher, Publication(token, publisher.id, number, wish.text, 2))
 
 
 class RingWanderChaos(WanderChaos):

@@ -18,7 +18,7 @@ def _listed(filters: Iterable[Filter]) -> str:
 def _change(m: WantsChange) -> str:
     told = [f"also {_listed(m.added)}"] if m.added else []
     told += [f"no longer {_listed(m.dropped)}"] if m.dropped else []
-    return f"{m.broker} wants {' and '.join(told) or 'the same'} across slots ({m.number})"
+    return f"wants-change of {m.broker}: {' and '.join(told) or 'the same'} ({m.number})"
 
 
 def _flush(m: Flush) -> str:
@@ -27,10 +27,10 @@ def _flush(m: Flush) -> str:
 
 RING: dict[type, Callable[[Any], str]] = {
     Round: lambda m: f"round {m.number} of tree {m.version[:VERSION_SHOWN]}",
-    Wants: lambda m: f"{m.broker} wants {_listed(m.filters)} across slots ({m.number})",
+    Wants: lambda m: f"wants of {m.broker}: {_listed(m.filters)} ({m.number})",
     WantsChange: _change,
     FlushWanted: lambda m: (
-        f"flush {m.number} wanted of {m.to} for {m.from_broker}, in the trees of {', '.join(m.roots)}"
+        f"flush-wanted {m.number} of {m.to} for {m.from_broker}, in the trees of {', '.join(m.roots)}"
     ),
     Flush: _flush,
     Flushed: lambda m: f"flushed {m.number} of {m.to} at {m.from_broker}",

@@ -86,6 +86,9 @@ class WanderLedger(Ledger):
     def noted(self, record: Record) -> None:
         Ledger.noted(self, record)
         self.late.noted(record)
+        if record.kind is Kind.PUBLISHED and record.topic.startswith("will/"):
+            _, client, number = record.topic.split("/")
+            self.again[f"{client}:will{number}"] = self.stays.published_again(record.topic)
         if record.kind is Kind.CONNECTED and (pipe := self.stays.tunnelled(record)) is not None:
             self.began(pipe, present=True)  # at home, before its own broker knows
         if record.kind is Kind.MOVED:
@@ -151,6 +154,7 @@ class WanderLedger(Ledger):
         assert client.pipe is not None
         late = self.late.left_over(client.id, packet)
         split = (late or client.id in self.stays.split) and token_of(packet) not in self._loose
+        split &= not self.again[token_of(packet)]
         self.late.received(client, packet, client.pipe.broker, split=split)
         if client.id in self.stays.split:
             self.deliveries += 1

@@ -41,6 +41,8 @@ class WanderPipe(Pipe):
     """The broker that serves it through a tunnel to this one; empty: this one does."""
     again: int = 0
     """How often its CONNECT was asked about again, since the tunnel ended before the client had its CONNACK."""
+    home_died: bool = False
+    """That broker has started again before it ended the connection, or the time that the client had to come back."""
     lapsed: bool = False
     """Its tunnel ended with its tree: the client is given time to connect again."""
     said: Disconnect | None = None

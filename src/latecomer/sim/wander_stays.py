@@ -3,7 +3,8 @@ published, once, and which must not because the client only moved.
 
 A stay begins when a broker sends the CONNACK: then the connection is known by its number. While the client waits for
 one, the broker that has its session suspends will and expiry; so whatever falls due between a CONNECT that reached any
-broker and its CONNACK may have happened or not.
+broker and its CONNACK may have happened or not. Whether a session was over, and a will due, is judged by the step that
+made the CONNACK: a slow disk may hold the packet back long after that.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class WanderStays(Stays):
     """Sessions that a broker has begun to hand over, as far as its frames say."""
     welcomes: dict[tuple[ClientId, BrokerId], str] = field(default_factory=dict)
     """The step in which a broker noted a connection last."""
+    taken_at: dict[tuple[ClientId, BrokerId], Instant] = field(default_factory=dict)
+    """When that step was, if its CONNACK has not left yet."""
     brief: dict[tuple[ClientId, BrokerId], Instant] = field(default_factory=dict)
     """Connections that ended in the step in which they began, before their CONNACK left."""
     spans: dict[ClientId, list[list[Instant]]] = field(default_factory=dict)
@@ -71,6 +74,7 @@ class WanderStays(Stays):
         if record.kind is Kind.CONNECTED:
             self.endings[record.cause] = None
             self.welcomes[record.client, record.broker] = record.cause
+            self.taken_at[record.client, record.broker] = record.at_us
             self._came_back(record)
             return
         if record.kind is Kind.DISCONNECTED:
@@ -96,8 +100,10 @@ class WanderStays(Stays):
                 for stay in stays:
                     if _host(stay) == record.broker and stay.ended_at is None:
                         stay.ended_at, stay.crashed = record.at_us, True
+                        _home_died(stay)
                     elif _host(stay) == record.broker and stay.next_at is None and _lapsed(stay):
                         stay.judged = True  # a crash ends the time that its client was given
+                        _home_died(stay)
             return
         Stays.noted(self, record)
 
@@ -127,9 +133,10 @@ class WanderStays(Stays):
 
     def began(self, pipe: WanderPipe, present: bool) -> None:
         """A broker sends a CONNACK that welcomes a client."""
-        must, stays, now = self._present(pipe), self.by_client.setdefault(pipe.client, []), self.now()
+        taken_at = self.taken_at.pop((pipe.client, pipe.host), self.now())
+        must, stays = self._present(pipe, taken_at), self.by_client.setdefault(pipe.client, [])
         if stays and stays[-1].next_at is None:
-            stays[-1].next_at, stays[-1].next_clean_start = now, pipe.connect.clean_start
+            stays[-1].next_at, stays[-1].next_clean_start = taken_at, pipe.connect.clean_start
         stay = Stay(pipe, must, self.brief.pop((pipe.client, pipe.host), None))
         stays.append(stay)
         self.by_number[pipe.number] = stay
@@ -141,8 +148,8 @@ class WanderStays(Stays):
     def _judge_present(self, pipe: WanderPipe, present: bool) -> None:
         Stays.welcomed(self, pipe, present)
 
-    def _present(self, pipe: WanderPipe) -> bool | None:
-        """Whether a session must be found; None: either is right."""
+    def _present(self, pipe: WanderPipe, taken_at: Instant) -> bool | None:
+        """Whether a session must be found by a broker that took the connection then; None: either is right."""
         stays = self.by_client.get(pipe.client)
         if pipe.connect.clean_start or not stays:
             return False
@@ -160,10 +167,10 @@ class WanderStays(Stays):
         since = (before.pipe.reached_at or 0) + 1
         if self.pipes.stale(before.pipe, now) or self.pipes.starts_clean(pipe.client, since, now):
             return None  # the session may have ended for a client that did not wait for the new one
-        if now < over_at:
+        if taken_at < over_at:
             return True
-        suspended = self._suspended(before.pipe, before.ended_at, over_at, now)
-        return None if suspended or now == over_at else False
+        suspended = self._suspended(before.pipe, before.ended_at, over_at, taken_at)
+        return None if suspended or taken_at == over_at else False
 
     @staticmethod
     def _doubtful(stay: Stay) -> bool:
@@ -312,6 +319,15 @@ class WanderStays(Stays):
         count = self.wills[topic]
         return min(max(count, must), count + self.doubled[topic])
 
+    def published_again(self, topic: str) -> int:
+        """How often a will was published beyond the first time, as two sentences of `docs/protocol/hand-over.md`, "What
+        is not promised", allow: home died between the CONNECT and its CONNACK, or a session ended that another broker
+        had taken. To whoever gets it, each is an event of its own."""
+        stay = self.by_number.get(int(topic.rpartition("/")[2]))
+        pipe = stay.pipe if stay is not None else None
+        asked_again = pipe.again if isinstance(pipe, WanderPipe) and pipe.home_died else 0
+        return max(0, min(self.wills[topic], 1 + asked_again) + self.doubled[topic] - 1)
+
     def _must(self, stay: Stay, delay_s: int) -> int | None:
         client = stay.pipe.client
         assert isinstance(stay.pipe, WanderPipe)
@@ -352,6 +368,11 @@ class WanderStays(Stays):
 def _host(stay: Stay) -> BrokerId:
     assert isinstance(stay.pipe, WanderPipe)
     return stay.pipe.host
+
+
+def _home_died(stay: Stay) -> None:
+    assert isinstance(stay.pipe, WanderPipe)
+    stay.pipe.home_died |= bool(stay.pipe.home)
 
 
 def _lapsed(stay: Stay) -> bool:

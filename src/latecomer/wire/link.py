@@ -49,6 +49,19 @@ from latecomer.messages.link import (
     Unsubscribe,
 )
 from latecomer.messages.reposition import Positions, Proposal
+from latecomer.messages.ring import (
+    BROKERS_MAX,
+    FILTERS_MAX,
+    ROUNDS_MAX,
+    WORD_MAX,
+    Flush,
+    Flushed,
+    FlushWanted,
+    Round,
+    Wants,
+    WantsChange,
+    size_of,
+)
 from latecomer.model.content import MAX_CONSTRAINTS, MAX_TEXT
 from latecomer.model.errors import LatecomerError, ProtocolError
 from latecomer.model.filters import Filter
@@ -318,6 +331,33 @@ def _check_profile(message: Profile) -> None:
         raise ProtocolError(f"word {message.number} of a broker's clients cannot follow word {message.base}")
 
 
+def _check_round(message: Round) -> None:
+    if not 1 <= message.number <= ROUNDS_MAX:
+        raise ProtocolError(f"rounds are numbered from 1 to {ROUNDS_MAX}, not {message.number}")
+
+
+def _check_wants(message: Wants | WantsChange) -> None:
+    filters = message.filters if isinstance(message, Wants) else message.added + message.dropped
+    most = FILTERS_MAX if isinstance(message, Wants) else 2 * FILTERS_MAX  # all that were there, and as many others
+    if len(filters) > most:
+        raise ProtocolError(f"what a broker wants is told with at most {most} filters, not {len(filters)}")
+    _check_filters(filters)
+    if len(dict.fromkeys(filters)) < len(filters):
+        raise ProtocolError("what a broker wants is told with each filter once")
+    for some in (filters,) if isinstance(message, Wants) else (message.added, message.dropped):
+        if (size := sum(map(size_of, some))) > WORD_MAX:
+            raise ProtocolError(f"what a broker wants is told with at most {WORD_MAX} characters, not {size}")
+
+
+def _check_flush(message: FlushWanted | Flush | Flushed) -> None:
+    if message.from_broker == message.to:
+        raise ProtocolError("a flush goes from one broker to another")
+    if not 1 <= len(message.roots) <= BROKERS_MAX:
+        raise ProtocolError(f"a flush has 1 to {BROKERS_MAX} roots, not {len(message.roots)}")
+    if len(dict.fromkeys(message.roots)) < len(message.roots):
+        raise ProtocolError("a flush names each root once")
+
+
 _CHECKS: dict[type, Callable[[Any], None]] = {
     Subscribe: _check_told,
     Unsubscribe: _check_told,
@@ -340,5 +380,11 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     Positions: _check_positions,
     Proposal: _check_positions,
     Profile: _check_profile,
+    Round: _check_round,
+    Wants: _check_wants,
+    WantsChange: _check_wants,
+    FlushWanted: _check_flush,
+    Flush: _check_flush,
+    Flushed: _check_flush,
 }
 """What the types of the fields do not say."""

@@ -81,9 +81,11 @@ class PositionsWord:
             self._say_stamp(peer)
 
     def on_positions(self, peer: BrokerId, word: Positions) -> bool:
-        """Whether it is news."""
+        """Whether it is news. Who tells older ones than ours may have told them before it heard of ours."""
         if self.too_many(peer, word.places):
             return False
+        if word.stamp < self.stamp:
+            self._tell(peer)
         return self.take(word, peer)
 
     def too_many(self, peer: BrokerId, places: tuple[Place, ...]) -> bool:

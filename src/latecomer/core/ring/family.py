@@ -17,12 +17,14 @@ from latecomer.core.ring.places import position_in
 from latecomer.core.tree import Tree, links_of, spanning_tree
 from latecomer.messages.link import LinkState, Version
 from latecomer.messages.reposition import Positions
+from latecomer.messages.ring import BROKERS_MAX
 from latecomer.model.ids import BrokerId
 from latecomer.model.ring import Ring, next_step
 from latecomer.model.slots import SLOTS, point_of_slot
 
-BROKERS_MAX = 500
-"""Larger networks use the agreed tree: finding the longest route takes a second at a thousand brokers."""
+FAMILIES_MAX = 3
+"""Families that are remembered: one of 500 brokers takes up to 16 MB. A broker needs one; in a simulation the sides of
+a partition ask in turns."""
 
 
 @dataclass(slots=True)
@@ -82,14 +84,12 @@ class Family:
         order, count = self.order, len(self.order)
         start = order.index(root)
         parent: dict[BrokerId, BrokerId | None] = {root: None}
-        children: dict[BrokerId, list[BrokerId]] = {broker: [] for broker in order}
         depth = {root: 0}
         for steps in range(1, count):  # a stop before the end is fewer steps away, so it has its depth
             broker, above = order[(start + steps) % count], order[self._last[steps][start]]
             parent[broker] = above
-            children[above].append(broker)
             depth[broker] = depth[above] + 1
-        return Tree(self.agreed.version, root, parent, children, depth)
+        return Tree(self.agreed.version, root, parent, None, depth)
 
 
 def hung_up(tree: Tree, root: BrokerId) -> Tree:
@@ -107,7 +107,7 @@ def hung_up(tree: Tree, root: BrokerId) -> Tree:
     return Tree(tree.version, root, parent, children, depth)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=FAMILIES_MAX)
 def family_of(version: Version, view: tuple[LinkState, ...], root_wanted: BrokerId | None, word: Positions) -> Family:
     """The family of the brokers that can reach one another. Cached, as in a simulation many brokers ask the same."""
     agreed = spanning_tree(version, view, root_wanted)

@@ -4,8 +4,11 @@ Every broker floods the filters of its clients that lie in no single slot: every
 afterwards what changed. The last word of a broker is the one with its largest (boot, number). An event goes towards
 every broker whose word matches it, along the event's own tree.
 
-A word that would become too large for a frame is told as `#`, which asks for everything; what begins with `$` is told
-as it is, since `#` does not match it [MQTT-4.7.2-1].
+A word that would become too large for a frame is told as `#`, which asks for everything. That does not match what
+begins with `$` [MQTT-4.7.2-1], so such filters are told as well, each as `#` below its first level.
+
+Decision: of more such first levels than one word can hold, the rest is not told. Nobody could read the word otherwise,
+and no link would hold on which it is told.
 """
 
 from __future__ import annotations
@@ -16,14 +19,10 @@ from dataclasses import dataclass, field
 from latecomer.core.index import FilterIndex
 from latecomer.core.orders import Orders
 from latecomer.messages.link import SessionFrame
-from latecomer.messages.ring import Wants, WantsChange
+from latecomer.messages.ring import FILTERS_MAX, WORD_MAX, Wants, WantsChange, size_of
 from latecomer.model.filters import Filter, filter_satisfiable
 from latecomer.model.ids import BrokerId
 
-WORD_MAX = 2_097_152
-"""Characters of one word."""
-FILTERS_MAX = 65_536
-"""Filters in one word."""
 EVERYTHING = Filter("#")
 
 
@@ -32,6 +31,8 @@ class _Word:
     boot: int
     number: int
     filters: dict[Filter, None] = field(default_factory=dict)
+    size: int = 0
+    """Characters of them."""
 
 
 @dataclass(slots=True)
@@ -89,12 +90,10 @@ class Words:
 
     @property
     def _too_large(self) -> bool:
-        return self._size > WORD_MAX or len(self.own) > FILTERS_MAX
+        return _exceeds(len(self.own), self._size)
 
     def _word(self) -> Wants:
-        filters: Iterable[Filter] = self.own
-        if self._too_large:
-            filters = (EVERYTHING, *(filter for filter in self.own if filter.topic.startswith("$")))
+        filters = _in_short(self.own) if self._too_large else self.own
         return Wants(self.broker, self.orders.boot, self.number, tuple(filters))
 
     # -- between brokers ---------------------------------------------------------------------------------------------
@@ -125,6 +124,11 @@ class Words:
             # A session begins with everything, and whoever tells a change has told the word before it.
             self.reject(peer, f"it tells a change of what {frame.broker!r} wants without what was before it")
             return
+        gone = [filter for filter in frame.dropped if filter in word.filters]
+        size = word.size + sum(map(size_of, frame.added)) - sum(map(size_of, gone))
+        if _exceeds(len(word.filters) + len(frame.added) - len(gone), size):
+            self.reject(peer, f"it tells more of what {frame.broker!r} wants than one word can hold")
+            return
         self._apply(peer, frame, frame.added, frame.dropped)
 
     def _is_news(self, frame: Wants | WantsChange) -> bool:
@@ -142,10 +146,12 @@ class Words:
         for filter in dropped:
             if filter in word.filters:
                 del word.filters[filter]
+                word.size -= size_of(filter)
                 self._leave(filter, broker)
         for filter in added:
             if filter not in word.filters:
                 word.filters[filter] = None
+                word.size += size_of(filter)
                 self._enter(filter, broker)
         self._flood(frame, peer)
         if added or dropped:
@@ -171,6 +177,19 @@ class Words:
                 self.send(peer, frame)
 
 
-def size_of(filter: Filter) -> int:
-    """Characters of a filter in a word, about."""
-    return 64 + len(str(filter))
+def _exceeds(count: int, size: int) -> bool:
+    return count > FILTERS_MAX or size > WORD_MAX
+
+
+def _in_short(filters: Iterable[Filter]) -> dict[Filter, None]:
+    """A few filters that ask for at least as much."""
+    short, size = {EVERYTHING: None}, size_of(EVERYTHING)
+    for filter in filters:
+        if filter.topic.startswith("$"):
+            below = Filter(filter.topic.partition("/")[0] + "/#")
+            if below not in short:
+                size += size_of(below)
+                if _exceeds(len(short) + 1, size):
+                    break
+                short[below] = None
+    return short

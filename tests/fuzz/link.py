@@ -50,7 +50,7 @@ from latecomer.messages.hand_over import (
     Whereabouts,
     WhereaboutsKept,
 )
-from latecomer.messages.homes import Addresses
+from latecomer.messages.homes import Addresses, Profile, ProfileWanted
 from latecomer.messages.link import (
     Adopted,
     Advertise,
@@ -149,6 +149,8 @@ EXAMPLES: tuple[LinkMessage, ...] = (
     Compare("b2", "b5", 1, "a/#", 0, 70_000, 1000),
     Compared("b2", "b5", 1, (Slice(0, 2, 2**40), Slice(1000, 1, 7)), "busy", (("b3", 1, 7),)),
     Addresses("b2", 1, 2, (("tcp", "b2.example:1883"), ("ws", "[::1]:8083")), False),
+    ProfileWanted("b2", "b5", 1, 2),
+    Profile("b5", "b2", 1, 3, 2, 10, 30, 2**63 - 1, (5, 2**62), (7,)),
     Errand("b2", "b5", 1, b'{"topics":["a/#"]}'),
     ErrandAnswer("b5", "b2", 1, b"{}", "no"),
     Positions(STAMP, (("b1", 0), ("b2", 2**32 - 1))),

@@ -54,7 +54,7 @@ from latecomer.core.inputs import (
 from latecomer.core.inquiry import WINDOW
 from latecomer.core.routing import Forwarding, Hierarchy, Routing
 from latecomer.core.store import CREDIT_MAX, LOOKUPS_MAX, REPLICA, STREAMS_MAX
-from latecomer.messages.homes import Addresses
+from latecomer.messages.homes import Addresses, Profile, ProfileWanted
 from latecomer.messages.link import (
     PROTOCOL,
     Adopted,
@@ -103,7 +103,7 @@ from latecomer.model.history import Key, Query, Slice
 from latecomer.model.ids import NUMBER_MAX, EventId
 from latecomer.wire.link import HEADER, decode_body, encode
 from tests import strategies
-from tests.strategies_homes import places
+from tests.strategies_homes import amounts, places
 from tests.strategies_reposition import places_of
 from tests.unit.hand import Hand
 
@@ -167,6 +167,8 @@ of_stores: Final[st.SearchStrategy[LinkMessage]] = st.one_of(
     ),
     st.builds(Compared, brokers | st.just("a"), brokers, small, slices),
     st.builds(Addresses, brokers, small, small, st.lists(places, max_size=20).map(tuple), st.booleans()),
+    st.builds(ProfileWanted, brokers, brokers | st.just("a"), small, small),
+    st.builds(Profile, brokers, brokers | st.just("a"), *(6 * (small,)), amounts, amounts),
     st.builds(Errand, brokers, brokers | st.just("a"), small, st.binary(max_size=4)),
     st.builds(ErrandAnswer, brokers, brokers | st.just("a"), small, st.binary(max_size=4)),
 )  # fmt: skip

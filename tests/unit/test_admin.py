@@ -31,6 +31,7 @@ from latecomer.runtime.admin_views import (
     page_of,
 )
 from latecomer.runtime.errands import Unreachable
+from latecomer.runtime.homes_views import HomesView, PeerView, ProposalView
 from latecomer.runtime.metrics import Counters, render
 from latecomer.runtime.network_views import KeptView, MemberView, NetworkView, WireView
 from latecomer.runtime.overlay_views import NO_RING, OverlayView
@@ -126,10 +127,14 @@ class Node:
         keys, more = page_of([client] if client else self.known, after, limit)
         return Page(tuple(SessionView("b1", key, "here") for key in keys if key in self.known), more)
 
-    def move_session(self, client: str, to: str) -> bool:
+    def homes(self) -> HomesView:
+        peers, proposals = (PeerView("b2", 3, 9, 1.5, 7),), (ProposalView("a", "b2", 0.25, 0.75, 0.4),)
+        return HomesView("b1", "advise", 2, 6, 0.5, 0.25, peers, proposals, 1, 0, 0)
+
+    def move_session(self, client: str, to: str, gently: bool = False) -> bool:
         if to == "b9":
             raise LatecomerError("there is no way from b1 to b9 now")
-        self.done.append(f"{client} to {to}")
+        self.done.append(f"{client} to {to}" + " gently" * gently)
         return client in self.known
 
     def release_session(self, client: str) -> bool:
@@ -369,6 +374,17 @@ def test_sessions_are_listed_and_filtered_by_client() -> None:
     told(story)
 
 
+def test_homes_are_shown_and_clients_moved_gently() -> None:
+    async def story(node: Node, caller: Caller) -> None:
+        status, body, _ = await caller.ask("/api/v1/homes")
+        assert (status, body["proposals"][0]["to"], body["peers"][0]["load"]) == (200, "b2", 1.5)
+        command = {"client": "a", "to": "b2", "gently": True}
+        assert (await caller.ask("/api/v1/move-session", "POST", json=command))[0] == 202
+        assert node.done == ["a to b2 gently"]
+
+    told(story)
+
+
 @pytest.mark.parametrize(
     ("path", "command", "status", "answer"),
     [
@@ -576,6 +592,7 @@ def test_without_the_token_nothing_is_told(headers: dict[str, str]) -> None:
             "retained",
             "links",
             "sessions",
+            "homes",
             "nonsense",
         ):
             status, body, answer = await caller.ask(f"/api/v1/{path}", token=None, headers=headers)

@@ -21,7 +21,7 @@ from latecomer.pipeline.numbers import rate
 
 Capture = pytest.CaptureFixture[str]
 NAMES = [name for name, _ in VERBS]
-GROUPS = {"store", "user", "overlay", "homes"}
+GROUPS = {"store", "user", "overlay"}
 """They do nothing without a verb of their own."""
 
 

@@ -1,14 +1,22 @@
-"""`latecomer homes advise`: what an operator reads, and a sentence for everything that goes wrong; without Spark."""
+"""`latecomer homes`: what an operator reads, and a sentence for everything that goes wrong; without Spark."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from latecomer.cli.homes_live import print_homes
 from latecomer.cli.main import VERBS, run
+from latecomer.core.homes.settings import Mode
 from latecomer.pipeline.homes_job import HomeMove, HomesAdvice, HomesState
+from latecomer.runtime.admin_views import Page, SubscriptionView
+from latecomer.runtime.homes_views import HomesView, PeerView, ProposalView
+from tests.unit.admin_hand import answering, token_file
 
 Capture = pytest.CaptureFixture[str]
 
@@ -79,3 +87,78 @@ def test_what_cannot_be_advised_is_told_in_a_sentence(
 def test_nothing_named(here: Path, capsys: Capture) -> None:
     assert run(VERBS, ["homes", "advise"]) == 2
     assert "--subscriptions: say who subscribes to what" in capsys.readouterr().err
+
+
+# -- a running network -------------------------------------------------------------------------------------------------
+
+
+def view(broker: str, mode: Mode = "advise", *proposals: ProposalView, peers: bool = True) -> HomesView:
+    known = (PeerView("b9", 3, 9, 1.5, 7),) if peers else ()
+    return HomesView(broker, mode, 1200, 3000, 0.75, 0.25, known, proposals, len(proposals), 2, 1)
+
+
+def shown(capsys: Capture, *views: HomesView) -> str:
+    print_homes(views)
+    return capsys.readouterr().out
+
+
+def test_a_running_network_is_shown(capsys: Capture) -> None:
+    waits = ProposalView("phone", "b2", 0.25, 0.75, 0.4, "its will waits only 3 s for it")
+    said = shown(capsys, view("b1", "move", waits, ProposalView("\x1bodd", "b2", 0.0, 1.0, 0.9)), view("b2", "move"))
+    rows = [line.split() for line in said.splitlines()]
+    assert ["b1", "move", "1,200", "3,000", "0.75", "0.25", "2", "2", "1"] in rows
+    assert "its will waits only 3 s" in said
+    assert "it will be sent" in said
+    assert "\x1b" not in said
+    assert said.index("odd") < said.index("phone"), "those that gain most come first"
+
+
+def test_what_is_proposed_can_be_copied(capsys: Capture) -> None:
+    said = shown(capsys, view("b1", "advise", ProposalView("phone", "b2", 0.25, 0.75, 0.4)))
+    assert "latecomer sessions move phone b2" in said
+
+
+def test_where_it_is_off_subscriptions_are_judged_here(tmp_path: Path, capsys: Capture) -> None:
+    """By the rule of the brokers: without a client's own, and with load."""
+    held = {
+        "b1": (("phone", "news/#", ""), ("phone", "a", "x > 1"), ("other", "b", ""), ("more", "b", "")),
+        "b2": (("there", "news/#", ""), ("there", "a", "x > 1"), ("shared", "b", "")),
+    }
+
+    def answer(broker: str) -> Callable[[str, Any], tuple[int, Any]]:
+        def answers(path: str, _: Any) -> tuple[int, Any]:
+            if path.endswith("homes"):
+                return 200, HomesView(broker, "off", 3, 0, 0.0, None, (), (), 0, 0, 0)
+            share = "g" if broker == "b2" else ""
+            items = [
+                SubscriptionView(client, text, 1, content, share if client == "shared" else "")
+                for client, text, content in held[broker]
+            ]
+            return 200, Page(tuple(items))
+
+        return answers
+
+    with answering(answer("b1")) as one, answering(answer("b2")) as two:
+        token = ["--token-file", str(token_file(tmp_path))]
+        assert run(VERBS, ["homes", "--admin", two, "--admin", one, *token, "--json"]) == 0
+        first, second = json.loads(capsys.readouterr().out)
+        assert run(VERBS, ["homes", "--admin", two, "--admin", one, *token]) == 0
+    assert [(p["client"], p["to"], p["similarity"], p["there"]) for p in first["proposals"]] == [("phone", "b2", 0, 1)]
+    assert [p["client"] for p in second["proposals"]] == ["there"]
+    assert (round(first["load"], 2), round(second["load"], 2)) == (1.33, 0.67)
+    assert (round(first["similarity"], 2), second["similarity"]) == (0.67, 0)
+    assert "Re-homing is off at b1, b2" in capsys.readouterr().out
+
+
+def test_brokers_that_take_no_part_are_named(capsys: Capture) -> None:
+    said = shown(capsys, *(view(f"b{number}", "off") for number in range(7)), view("c", peers=False))
+    assert "off at b0, b1, b2, b3, b4 and 2 more" in said
+    assert "Nobody has told c yet" in said
+    assert "should be" in shown(capsys, view("b1"))
+
+
+def test_nobody_answers(capsys: Capture, tmp_path: Path) -> None:
+    arguments = ["--admin", "http://127.0.0.1:9", "--token-file", str(token_file(tmp_path))]
+    assert run(VERBS, ["homes", *arguments]) == 2
+    assert "no broker answers" in capsys.readouterr().err
+    assert run(VERBS, ["homes", *arguments, "advise"]) == 2

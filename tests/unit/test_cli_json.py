@@ -19,6 +19,7 @@ from latecomer.model.applied import Applied, plan_id, write_record
 from latecomer.model.plan import Plan, Prediction, write_plan
 from latecomer.model.topology_generators import line
 from latecomer.runtime.admin_views import Overview, Page, TreeView
+from latecomer.runtime.homes_views import HomesView
 from latecomer.runtime.network_views import MemberView, NetworkView
 from latecomer.runtime.predicting import ModelView
 from latecomer.runtime.session_views import SessionView
@@ -284,6 +285,12 @@ def overlay_plan(desk: Desk) -> None:
     assert is_like(Planned, desk.printed("overlay", "plan", "--demand", str(demand), "--subscriptions", str(wanted)))
 
 
+def homes(desk: Desk) -> None:
+    with answering(lambda path, _: (200, example(HomesView))) as url:
+        said = desk.printed("homes", "--admin", url, "--token-file", str(token_file(desk.folder)))
+    assert is_like(HomesView, json.dumps(json.loads(said)[0]))
+
+
 def homes_advise(desk: Desk) -> None:
     from latecomer.pipeline.homes_job import HomesAdvice
 
@@ -298,7 +305,7 @@ CASES: dict[str, Callable[[Desk], None]] = {
     case.__name__.replace("movement_model", "movement-model").replace("_", " "): case
     for case in (
         analyze, plan, replan, apply, verify, stores, checkins, synth, movement, simulate, reproduce, drain, demo,
-        sessions, sessions_move, sessions_release, sessions_end, overlay_plan, homes_advise,
+        sessions, sessions_move, sessions_release, sessions_end, overlay_plan, homes, homes_advise,
         movement_model, movement_model_load, movement_model_remove,
     )
 }  # fmt: skip

@@ -11,7 +11,7 @@ from latecomer.core.settings import BrokerSettings
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "scenario.md"
 
 
-ELSEWHERE = ("routing", "hand_over")
+ELSEWHERE = ("routing", "hand_over", "homes")
 """Routing has a table of its own; sessions do not move in scenarios."""
 
 

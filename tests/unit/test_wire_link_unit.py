@@ -43,7 +43,7 @@ from latecomer.messages.hand_over import (
     Whereabouts,
     WhereaboutsKept,
 )
-from latecomer.messages.homes import Addresses
+from latecomer.messages.homes import PROFILE_MAX, Addresses, Profile, ProfileWanted
 from latecomer.messages.link import (
     ERRAND_MAX,
     FRAME_MAX,
@@ -496,6 +496,10 @@ WORDS: dict[str, LinkMessage] = {
     "compared with 5 for 2, 0 slices: busy": Compared("2", "5", 1, (), "busy"),
     "addresses of 2: tcp b2:1883, ws [::1]:8083": Addresses("2", 1, 1, (("tcp", "b2:1883"), ("ws", "[::1]:8083"))),
     "addresses of 2 (closed): none": Addresses("2", 1, 1, (), False),
+    "profile-wanted of 2 by 5, which has 3": ProfileWanted("5", "2", 1, 3),
+    "profile 4 of 2 for 5, after 3: 7 clients, 9 subscriptions, +2 -1": Profile(
+        "2", "5", 1, 4, 3, 7, 9, 100, (1, 2), (3,)
+    ),
     "errand of 2 to 5": Errand("2", "5", 1, b"{}"),
     "errand-answer of 5 for 2": ErrandAnswer("5", "2", 1, b"{}"),
     "errand-answer of 5 for 2: no": ErrandAnswer("5", "2", 1, b"", "no"),
@@ -600,7 +604,19 @@ def test_every_message_begins_with_its_name() -> None:
 
 def test_book_keeping_between_brokers_is_left_out_of_stories() -> None:
     quiet = {kind for kind in map(type, WORDS.values()) if issubclass(kind, CHATTER)}
-    assert quiet == {Addresses, Settled, Keeping, Credit, Compare, Compared, Whereabouts, WhereaboutsKept}
+    homes = {Addresses, Profile, ProfileWanted}
+    assert quiet == homes | {Settled, Keeping, Credit, Compare, Compared, Whereabouts, WhereaboutsKept}
+
+
+def test_words_about_clients_are_limited_and_follow_an_older_one() -> None:
+    def word(number: int, base: int, added: tuple[int, ...]) -> Profile:
+        return Profile("2", "5", 1, number, base, 7, 9, 100, added)
+
+    for good in (word(4, 4, ()), word(4, 0, tuple(range(PROFILE_MAX)))):
+        assert decode_body(encode(good)[HEADER:]) == good
+    for bad in (word(3, 4, ()), word(4, 0, tuple(range(PROFILE_MAX + 1)))):
+        with pytest.raises(ProtocolError, match=r"tells of at most|cannot follow"):
+            decode_body(encode(bad)[HEADER:])
 
 
 # --- packets in frames ------------------------------------------------------------------------------

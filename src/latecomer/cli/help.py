@@ -48,7 +48,7 @@ EXAMPLES = {
     "overlay show": "latecomer overlay show --network latecomer-data",
     "overlay apply": "latecomer overlay apply --network latecomer-data --yes",
     "overlay abort": "latecomer overlay abort --network latecomer-data",
-    "homes": "latecomer homes advise --subscriptions examples/subscriptions.csv",
+    "homes": "latecomer homes --network latecomer-data",
     "homes advise": "latecomer homes advise --subscriptions examples/subscriptions.csv",
     "story": "latecomer story",
     "checkins": "latecomer checkins made/latest/checkins --friends made/latest/friends --out tables --plot figure.svg",

@@ -1,4 +1,7 @@
-"""`latecomer homes`: which clients would be better at which broker, by what they and others there subscribe to."""
+"""`latecomer homes`: which clients would be better at which broker, by what they and others there subscribe to.
+
+Without a command: in a running network, as its brokers say. `advise`: from files, or from an event log.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from latecomer.cli.as_json import print_json
+from latecomer.cli.door_options import DATA, AdminUrl, AsJson, Config, Network, TokenFile
+from latecomer.cli.doors import found_doors
+from latecomer.cli.homes_live import asked, print_homes
 from latecomer.cli.log_options import ClassesFile, Depth, Since, Until, classes_of, window_of
 from latecomer.cli.overlay_tables import ROWS, plain_table, rest
 from latecomer.cli.plan_files import read_text, write_text
@@ -27,7 +33,7 @@ from latecomer.cli.spark_options import (
     progress,
     spark_libraries,
 )
-from latecomer.model.errors import SettingsError
+from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.model.subscriptions import (
     Change,
@@ -57,9 +63,33 @@ Own = Annotated[
 COLUMNS = ("client", "home", "broker", "similarity_before", "similarity_after", "gain")
 
 
-@homes.callback()
-def group() -> None:
-    """Say which clients would be better at which broker."""
+@homes.callback(invoke_without_command=True)
+def show(
+    context: typer.Context,
+    network: Network = DATA,
+    config: Config = None,
+    admin: AdminUrl = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which clients would be better at which broker.
+
+    Without a command: clients, load and similarity of each running broker, and the moves that it proposes. Options of a
+    command stand behind it.
+    """
+    if context.invoked_subcommand is not None:
+        if as_json or config or admin or token_file or network != DATA:
+            raise typer.BadParameter(f"put options behind the command: latecomer homes {context.invoked_subcommand} …")
+        return
+    views, silent = asked(found_doors(network, config or [], admin or [], token_file))
+    if not views:
+        raise LatecomerError("; ".join(silent[:3]))
+    if as_json:
+        print_json(views)
+    else:
+        print_homes(views)
+    for sentence in silent:
+        typer.echo(f"latecomer: {sentence}", err=True)
 
 
 @homes.command("advise")

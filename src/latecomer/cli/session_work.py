@@ -86,9 +86,10 @@ def named(doors: Sequence[Door]) -> tuple[dict[BrokerId, Door], list[str]]:
     return names, silent
 
 
-def ask_to_move(door: Door, client: ClientId, to: BrokerId) -> None:
+def ask_to_move(door: Door, client: ClientId, to: BrokerId, *, gently: bool = False) -> None:
     """Raises `Refused` if the broker says that it cannot."""
-    call(door, "move-session", dict[str, str], body={"client": client, "to": to})
+    body = {"client": client, "to": to, **({"gently": True} if gently else {})}  # older brokers do not know the word
+    call(door, "move-session", dict[str, str], body=body)
 
 
 def move(
@@ -97,6 +98,8 @@ def move(
     to: BrokerId,
     wait_seconds: float,
     tell: Callable[[str], None] = lambda sentence: None,
+    *,
+    gently: bool = False,
 ) -> Moved | None:
     """Move a client's session, and wait until the other broker has it; None: no broker that answers has it."""
     found = find(doors, client)
@@ -109,7 +112,7 @@ def move(
         return Moved(client, to, to, True)
     began = time.monotonic()
     if (view.where, view.partner) not in (("leaving", to), ("promised", to)):
-        ask_to_move(door, client, to)
+        ask_to_move(door, client, to, gently=gently)
     if not wait_seconds:
         return Moved(client, view.broker, to, False, problem="it was asked for, and not waited for")
     known = to in named(doors)[0]

@@ -33,6 +33,9 @@ WAIT_SECONDS = 30.0
 COLUMNS = ("client", "user", "broker", "state", "client is", "queued", "size", "subscriptions", "durable")
 NUMBERS = ("queued", "size", "subscriptions")
 
+Gently = Annotated[
+    bool, typer.Option("--gently", help="Not while it is connected with a will that does not wait, or with work to do.")
+]
 Client = Annotated[str, typer.Argument(metavar="CLIENT", help="The client id.")]
 
 
@@ -78,6 +81,7 @@ def move_verb(
     wait: Annotated[
         float, typer.Option(metavar="S", min=0, help="How long to wait for it, in seconds; 0: not at all.")
     ] = WAIT_SECONDS,
+    gently: Gently = False,
     network: Network = DATA,
     config: Config = None,
     admin: AdminUrl = None,
@@ -86,12 +90,12 @@ def move_verb(
 ) -> None:
     """Move a client's session to another broker, with its subscriptions and everything that waits for it.
 
-    A connected client is disconnected and told to use another server (0x9C). The exit code is 1 if no broker has such
-    a session, or if it has not moved in time.
+    A connected client is disconnected and told to use another server (0x9C), which publishes a will that does not wait.
+    The exit code is 1 if no broker has such a session, or if it has not moved in time.
     """
     doors = found_doors(network, config or [], admin or [], token_file)
     with _status(f"moving the session of {quoted(client)} to {broker}") as tell:
-        result = move(doors, client, broker, wait, tell)
+        result = move(doors, client, broker, wait, tell, gently=gently)
     if result is None:
         typer.echo(f"no broker has a session of {quoted(client)}", err=True)
         raise typer.Exit(1)

@@ -20,6 +20,8 @@ from latecomer.core.effects import Effect, Put
 from latecomer.core.events import Events
 from latecomer.core.history import History
 from latecomer.core.homes.addresses import AddressBook
+from latecomer.core.homes.homes import Homes
+from latecomer.core.homes.profiles import Profiles
 from latecomer.core.inputs import (
     Input,
     LinkReceived,
@@ -130,6 +132,7 @@ class Broker:
         self.sessions = self._make_sessions(limits, access, durability, measure)
         self.mobility = self.sessions.mobility = self._make_mobility()
         self.addresses = self._make_addresses()
+        self.homes = self._make_homes()
         self.reposition = self._make_reposition()
         self._on_input = input_handlers(self)
         self._on_frame = frame_handlers(self)
@@ -226,6 +229,14 @@ class Broker:
         self.mobility.wishes.reference = addresses.reference
         return addresses
 
+    def _make_homes(self) -> Homes:
+        settings, passage = self.settings.homes, Passage(self.id, self.neighbours, self.interest)
+        connected, speaks = self.sessions.by_connection.__len__, settings.mode != "off"
+        parts = (self.clients.subscribers, settings.filters_max, settings.update_us, connected, speaks)
+        profiles = Profiles(self.id, self.orders, passage, *parts)
+        served = (self.sessions, self.mobility, self.addresses, self.interest, self.membership)
+        return Homes(self.id, self.orders, settings, profiles, *served)
+
     def _make_reposition(self) -> Reposition:
         parts = (self.orders, self.neighbours)
         word = PositionsWord(self.id, *parts, self.settings.brokers_max, self._positions_changed)
@@ -279,6 +290,7 @@ class Broker:
         self.shares.recover(disk)
         self.history.recover(disk)
         self.sessions.recover(disk)
+        self.homes.start()
         self.events.tree_ready()
 
     def woken(self, _: Woken) -> None:
@@ -296,6 +308,7 @@ class Broker:
         self.mobility.woken()
         self.history.woken()
         self.reposition.woken()
+        self.homes.woken()
         dues: tuple[Instant | None, ...] = (
             self.neighbours.tick_due,
             self.events.reports.due,
@@ -303,7 +316,7 @@ class Broker:
             self.sessions.due(),
             self.mobility.due(),
         )
-        dues = (*dues, *self.membership.dues(), *self.history.dues(), *self.reposition.dues())
+        dues = (*dues, *self.membership.dues(), *self.history.dues(), *self.reposition.dues(), *self.homes.dues())
         every = [due for due in dues if due is not None]
         if every:
             self.orders.wake(min(every))

@@ -132,6 +132,7 @@ def frame_handlers(broker: Broker) -> dict[type, Callable[[BrokerId, Any], None]
         **_ring_frames(broker.interest),
         **broker.history.frames(),
         **broker.reposition.frames(),
+        **broker.homes.frames(),
         **frames_of(broker.mobility),
     }
 

@@ -11,6 +11,7 @@ from latecomer.core.links import Greeting, Link, hello_problem
 from latecomer.core.orders import Orders
 from latecomer.core.settings import BrokerSettings
 from latecomer.messages.hand_over import HandOverFrame
+from latecomer.messages.homes import ProfileFrame
 from latecomer.messages.link import (
     Alive,
     Compare,
@@ -60,6 +61,7 @@ OF_THE_TREE = (
     Errand,
     ErrandAnswer,
     Prepared,
+    *get_args(ProfileFrame),
     *get_args(HandOverFrame),
 )
 """Frames that mean something only in the tree in which they were sent."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from latecomer.core.homes.settings import HomesSettings
 from latecomer.core.mobility.settings import HandOverSettings
 from latecomer.core.routing import Forwarding, Rendezvous, Routing
 from latecomer.messages.link import FRAME_MAX
@@ -60,6 +61,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long brokers may take to get ready for new positions before the proposal is withdrawn."""
     hand_over: HandOverSettings = HandOverSettings()
     """Sessions that follow their clients."""
+    homes: HomesSettings = HomesSettings()
+    """Clients that would be better at other brokers."""
 
     def check(self) -> None:
         """Raise `SettingsError` naming the key that cannot work."""
@@ -68,6 +71,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if type(value) is int and value < 1:
                 raise SettingsError(f"settings.{key}", f"must be at least 1, not {value}")
         self.hand_over.check()
+        self.homes.check()
         if isinstance(self.routing, Rendezvous):
             self.routing.check()
         if not self.network:

@@ -62,6 +62,10 @@ class Kind(StrEnum):
     """Nothing comes of what this broker proposed."""
     POSITIONED = "positioned"
     """Positions of so many brokers, made by one of them (`peer`), are in force at this one."""
+    ADVISED = "advised"
+    """A client would be better at another broker (`peer`)."""
+    SENT_ON = "sent-on"
+    """A client was sent to another broker (`peer`), which suits it better."""
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -31,6 +31,7 @@ from latecomer.runtime.admin_model import Modelled, model_routes
 from latecomer.runtime.admin_overlay import Arranged, Nothing, overlay_routes
 from latecomer.runtime.admin_views import ClientView, Health, LinkView, Overview, Page, RetainedView, SubscriptionView
 from latecomer.runtime.errands import Unreachable
+from latecomer.runtime.homes_views import HomesView
 from latecomer.runtime.metrics import CONTENT_TYPE
 from latecomer.runtime.network_views import NetworkView
 from latecomer.runtime.session_views import SessionView
@@ -106,8 +107,13 @@ class Administered(Modelled, Arranged, Protocol):
         """Sessions here, on their way here and on their way elsewhere; those of one client, if it is named."""
         ...
 
-    def move_session(self, client: ClientId, to: BrokerId) -> bool:
-        """Begin to move a client's session to another broker; False if there is none."""
+    def move_session(self, client: ClientId, to: BrokerId, gently: bool = False) -> bool:
+        """Begin to move a client's session to another broker; False if there is none. `gently`: not if that publishes
+        its will, or may end its session."""
+        ...
+
+    def homes(self) -> HomesView:
+        """Clients that would be better at other brokers."""
         ...
 
     def release_session(self, client: ClientId) -> bool:
@@ -148,6 +154,8 @@ class MoveSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client: Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
     to: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
     """The broker that is to have it."""
+    gently: bool = False
+    """Refuse if the client is connected and must not be sent: because of its will, or of what is under way."""
 
 
 class ReleaseSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -241,6 +249,7 @@ class Admin:
                 web.post("/api/v1/end-session", self._end_session),
                 web.get("/api/v1/sessions", self._sessions),
                 web.post("/api/v1/move-session", self._move_session),
+                web.get("/api/v1/homes", self._homes),
                 web.post("/api/v1/release-session", self._release_session),
                 web.post("/api/v1/drain", self._drain),
                 web.post("/api/v1/reload", self._reload),
@@ -366,9 +375,12 @@ class Admin:
 
     async def _move_session(self, request: web.Request) -> web.Response:
         command = await body_of(request, MoveSession)
-        if not self._node.move_session(command.client, command.to):
+        if not self._node.move_session(command.client, command.to, command.gently):
             raise web.HTTPNotFound(text=_unknown(command.client))
         return _json({"done": f"the session is on its way to {command.to}"}, status=202)
+
+    async def _homes(self, request: web.Request) -> web.Response:
+        return _json(self._node.homes())
 
     async def _release_session(self, request: web.Request) -> web.Response:
         command = await body_of(request, ReleaseSession)

@@ -38,6 +38,10 @@ GAUGES: Mapping[str, str] = {
     "visitors": "Clients that are connected here while their sessions stay at other brokers.",
     "tunnels": "Sessions here whose clients are connected to other brokers.",
     "shadows": "Copies of other brokers' sessions that are kept here because their clients may come.",
+    "homes_proposals": "Clients that would be better at other brokers.",
+    "homes_peers": "Brokers to which clients may be sent and that say what their clients want.",
+    "homes_load": "Share of the subscriptions of this broker and these, in times the mean.",
+    "homes_similarity": "Mean share of a client's topic filters that others at this broker have.",
     "draining": "1 if the operator drains this broker and new clients are refused, otherwise 0.",
     "subscriptions": "Subscriptions of this broker's clients.",
     "retained_messages": "Retained messages that this broker keeps.",
@@ -133,6 +137,10 @@ class Counters:
     """Their waiting messages that travelled."""
     rows_built: int = 0
     """Those that were built from the recent log."""
+    homes_sent: int = 0
+    """Clients that were sent to brokers that suit them better."""
+    homes_returned: int = 0
+    """Those of them that came back."""
     journal_records: int = 0
     journal_dropped: int = 0
     journal_failures: int = 0
@@ -186,6 +194,8 @@ def _plain(counters: Counters) -> Iterator[Metric]:
         ("sessions_moved", "Sessions that came here from other brokers.", counters.sessions_moved),
         ("hand_over_rows_came", "Waiting messages of these sessions that travelled.", counters.rows_came),
         ("hand_over_rows_built", "Waiting messages that were built from the recent log.", counters.rows_built),
+        ("homes_sent", "Clients that were sent to other brokers beside similar ones.", counters.homes_sent),
+        ("homes_returned", "Clients of these that came back.", counters.homes_returned),
         ("journal_records", "Records written to the event log.", counters.journal_records),
         ("journal_dropped", "Records that the event log had no room for.", counters.journal_dropped),
         ("journal_failures", "Attempts to write the event log that failed.", counters.journal_failures),

@@ -19,6 +19,7 @@ from latecomer.model.errors import SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.model.toml_text import SIZE_MAX, Shape, TomlText, decode_text, sentence
 from latecomer.runtime.settings_hand_over import HandOverSection
+from latecomer.runtime.settings_homes import HomesSection
 from latecomer.runtime.settings_section import Amount, Count, Port, Seconds, Section, Text
 from latecomer.runtime.settings_store import StoreSection
 
@@ -304,6 +305,7 @@ class Settings(Section, frozen=True):
     event_log: EventLogSection = EventLogSection()
     store: StoreSection = StoreSection()
     hand_over: HandOverSection = HandOverSection()
+    homes: HomesSection = HomesSection()
     core: BrokerSettings = BrokerSettings()
     """Inner workings: times in microseconds, sizes in events unless their names say otherwise."""
 
@@ -341,6 +343,7 @@ class Settings(Section, frozen=True):
             hold_us=round(self.link.hold_s * 1_000_000),
             mailbox_max=self.limits.queue_messages,
             hand_over=self.hand_over.core_settings(),
+            homes=self.homes.core_settings(),
         )
 
     def neighbours(self) -> dict[BrokerId, int]:
@@ -364,6 +367,7 @@ ELSEWHERE = {
     "hold_us": "link.hold_s",
     "mailbox_max": "limits.queue_messages",
     "hand_over": "hand_over",
+    "homes": "homes",
 }
 """Fields of the core's settings that an operator sets under another name."""
 
@@ -382,6 +386,7 @@ SHAPE = Shape(
         "event_log": EventLogSection,
         "store": StoreSection,
         "hand_over": HandOverSection,
+        "homes": HomesSection,
         "core": BrokerSettings,
     },
     families={"core.routing": ("routing strategy", Routing)},

@@ -188,7 +188,8 @@ def _core(settings: Settings) -> None:
         problem = error.problem
         for field, place in ELSEWHERE.items():
             problem = problem.replace(f"settings.{field}", place)
-        raise SettingsError(ELSEWHERE.get(name, f"core.{name}"), problem.replace("settings.", "core.")) from None
+        elsewhere = name if "." in name else f"core.{name}"
+        raise SettingsError(ELSEWHERE.get(name, elsewhere), problem.replace("settings.", "core.")) from None
     if settings.core.event_max < settings.limits.packet_bytes:
         raise SettingsError("limits.packet_bytes", "must not be larger than core.event_max: a packet becomes one event")
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from latecomer import __version__
+from latecomer.core.homes.moving import problem_of_going
 from latecomer.core.inputs import (
     MoveWanted,
     MqttFailed,
@@ -32,6 +33,7 @@ from latecomer.runtime.admin_views import (
 )
 from latecomer.runtime.draining import remember_draining
 from latecomer.runtime.errands import Wish
+from latecomer.runtime.homes_views import HomesView, homes_view
 from latecomer.runtime.metrics import render
 from latecomer.runtime.network_views import NetworkView, network_view
 from latecomer.runtime.overlay_views import NO_RING, OverlayView, overlay_view
@@ -84,6 +86,7 @@ class Views:
         mobility = core.mobility
         node.counters.sessions_moved = mobility.moves
         node.counters.rows_came, node.counters.rows_built = mobility.arrivals.rows_came, mobility.arrivals.rows_built
+        node.counters.homes_sent, node.counters.homes_returned = core.homes.sent, core.homes.returned
         tree = core.interest.tree
         gauges = {
             "uptime_seconds": (node.clock() - self.started_us) / 1_000_000,
@@ -97,6 +100,7 @@ class Views:
             "tunnels": len(mobility.remote.by_number),
             "shadows": len(mobility.shadows.by_client),
             "draining": int(node.door.draining),
+            **self._homes_gauges(),
             "subscriptions": sum(len(session.subscriptions) for session in sessions),
             "retained_messages": len(core.retained.events),
             "retained_bytes": core.retained.size,
@@ -116,6 +120,16 @@ class Views:
             gauges["store_bytes"] = status.bytes
             gauges["store_oldest_seconds"] = (node.clock() - status.oldest_us) / 1e6 if status.oldest_us else 0
         return render(node.counters, gauges)
+
+    def _homes_gauges(self) -> dict[str, float]:
+        homes = self.core.homes
+        if not homes.on:
+            return {}
+        found: dict[str, float] = {"homes_proposals": homes.wished, "homes_peers": len(homes.profiles.known)}
+        found["homes_load"] = homes.loads()[self.core.id].times_mean
+        if homes.similarity_mean is not None:
+            found["homes_similarity"] = homes.similarity_mean
+        return found
 
     def overview(self) -> Overview:
         node, core = self.node, self.core
@@ -292,10 +306,18 @@ class Views:
     def sessions(self, after: str, limit: int, client: ClientId = "") -> Page[SessionView]:
         return session_page(self.core, after, limit, client)
 
-    def move_session(self, client: ClientId, to: BrokerId) -> bool:
-        if client not in self.core.sessions.by_client:
+    def homes(self) -> HomesView:
+        return homes_view(self.core)
+
+    def move_session(self, client: ClientId, to: BrokerId, gently: bool = False) -> bool:
+        session = self.core.sessions.by_client.get(client)
+        if session is None:
             return False
         problem = self.core.mobility.wishes.problem_of_move(client, to)
+        if not problem and gently and session.connection:
+            away_us = self.core.settings.homes.away_us
+            problem = problem_of_going(session, self.core.mobility, away_us)
+            problem = problem and f"{client} stays: {problem}"
         if problem:
             raise LatecomerError(problem)
         self.node.driver.tell(MoveWanted(client, to))

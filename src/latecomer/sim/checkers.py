@@ -15,6 +15,7 @@ from latecomer.core.index import strictly_covers
 from latecomer.core.links import ACK_EVERY
 from latecomer.core.routing import Rendezvous
 from latecomer.core.table import SELF
+from latecomer.messages.homes import Profile, ProfileWanted
 from latecomer.messages.link import Compare, Compared, LinkMessage, Publication
 from latecomer.model.event import Event
 from latecomer.model.filters import Filter, filter_overlaps, filter_satisfiable
@@ -268,8 +269,8 @@ class Agreement:
 
 
 def _matters(unacked: Iterable[LinkMessage]) -> bool:
-    """Stores compare what they have for ever: that is no news."""
-    return any(not isinstance(frame, (Compare, Compared)) for frame in unacked)
+    """Stores compare what they have for ever, and brokers what their clients want: that is no news."""
+    return any(not isinstance(frame, (Compare, Compared, Profile, ProfileWanted)) for frame in unacked)
 
 
 def _union(groups: Iterable[Iterable[Filter]]) -> list[Filter]:

@@ -68,6 +68,8 @@ class Pipes:
     """All connections of a world. They are the world's sockets."""
 
     pipe_type: type[Pipe] = Pipe
+    listener = ""
+    """The kind of listener by which clients connect; empty: unknown."""
 
     def __init__(self, world: World, ends: Ends, transcript: Transcript | None) -> None:
         self.world = world
@@ -142,7 +144,7 @@ class Pipes:
         if before is not None:
             before.superseded = True
         self._current[pipe.client] = pipe
-        self.world.tell(pipe.broker, MqttConnected(pipe.number, packet))
+        self.world.tell(pipe.broker, MqttConnected(pipe.number, packet, listener=self.listener))
 
     # -- what brokers do ---------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from functools import partial
 from latecomer.sim.chaos import Life, live
 from latecomer.sim.checkers import Violation
 from latecomer.sim.history_chaos import live_history, live_travel
+from latecomer.sim.homes_chaos import live_homes
 from latecomer.sim.mqtt_chaos import live_mqtt
 from latecomer.sim.reposition_chaos import live_reposition
 from latecomer.sim.ring_chaos import live_ring, live_ring_history, live_ring_mqtt, live_ring_travel, live_ring_wander
@@ -26,8 +27,9 @@ from latecomer.sim.wander_coverage import Step
 class Clients(StrEnum):
     """Whose lives a seed is: of clients that speak the core's plain interface, of MQTT clients, of late subscribers
     among stores, of MQTT clients that wander from broker to broker, of late subscribers that move while their history
-    is replayed, of plain clients while brokers change their positions, or one of each of the first three. `ring`: as
-    these, where brokers route by rendezvous; `rings`: one of each of those."""
+    is replayed, of plain clients while brokers change their positions, of clients that brokers send on to where others
+    want the same, or one of each of the first three. `ring`: as these, where brokers route by rendezvous; `rings`: one
+    of each of those."""
 
     PLAIN = "plain"
     MQTT = "mqtt"
@@ -35,6 +37,7 @@ class Clients(StrEnum):
     WANDER = "wander"
     TRAVEL = "travel"
     REPOSITION = "reposition"
+    HOMES = "homes"
     RING = "ring"
     RING_MQTT = "ring-mqtt"
     RING_HISTORY = "ring-history"
@@ -51,6 +54,7 @@ LIVES: dict[str, Callable[[int, Transcript | None], Life]] = {
     Clients.WANDER: live_wander,
     Clients.TRAVEL: live_travel,
     Clients.REPOSITION: live_reposition,
+    Clients.HOMES: live_homes,
     Clients.RING: live_ring,
     Clients.RING_MQTT: live_ring_mqtt,
     Clients.RING_HISTORY: live_ring_history,

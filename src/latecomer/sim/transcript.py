@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from latecomer.messages.hand_over import Whereabouts, WhereaboutsKept
-from latecomer.messages.homes import Addresses
 from latecomer.messages.link import (
     Adopted,
     Advertise,
@@ -65,7 +64,7 @@ from latecomer.sim.homes_text import HOMES
 from latecomer.sim.ring_text import RING, ROUTINE
 
 CHATTER = (
-    Addresses,
+    *HOMES,
     Whereabouts,
     WhereaboutsKept,
     Fence,
@@ -349,6 +348,8 @@ _RECORDS: dict[Kind, Callable[[Record], str]] = {
     Kind.PROPOSED: lambda r: f"proposed positions of {_brokers(r)} ({r.detail})",
     Kind.WITHDRAWN: lambda r: f"withdrew its proposal {r.detail}",
     Kind.POSITIONED: lambda r: f"took positions of {_brokers(r)} ({r.detail})",
+    Kind.ADVISED: lambda r: f"would have {r.client} at {r.peer}: {r.detail}",
+    Kind.SENT_ON: lambda r: f"sent {r.client} to {r.peer}: {r.detail}",
     Kind.REPLAYED: lambda r: f"replayed {r.event} {r.topic} to {r.client}",
 }
 

@@ -101,7 +101,7 @@ class WanderPipes(Pipes):
                 other.rival = True
                 self._forget_unread(other)
         pipe.reached_at = self.world.now
-        self.world.tell(pipe.broker, MqttConnected(pipe.number, packet))
+        self.world.tell(pipe.broker, MqttConnected(pipe.number, packet, listener=self.listener))
 
     def _forget_unread(self, pipe: WanderPipe) -> None:
         """A CONNECT that a stopped broker has not read yet would be out of the past when it reads it."""

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from latecomer.messages.homes import PROFILE_MAX, Profile
 from latecomer.messages.link import (
     ERRAND_MAX,
     FRAME_MAX,
@@ -322,6 +323,14 @@ def _check_positions(message: Positions | Proposal) -> None:
         raise ProtocolError(f"a position is from 0 to {(1 << BITS) - 1}, not {max(taken)}")
 
 
+def _check_profile(message: Profile) -> None:
+    if len(message.added) + len(message.removed) > PROFILE_MAX:
+        count = len(message.added) + len(message.removed)
+        raise ProtocolError(f"a broker tells of at most {PROFILE_MAX} filters of its clients at once, not {count}")
+    if message.base > message.number:
+        raise ProtocolError(f"word {message.number} of a broker's clients cannot follow word {message.base}")
+
+
 def _check_round(message: Round) -> None:
     if not 1 <= message.number <= ROUNDS_MAX:
         raise ProtocolError(f"rounds are numbered from 1 to {ROUNDS_MAX}, not {message.number}")
@@ -370,6 +379,7 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     ErrandAnswer: _check_errand,
     Positions: _check_positions,
     Proposal: _check_positions,
+    Profile: _check_profile,
     Round: _check_round,
     Wants: _check_wants,
     WantsChange: _check_wants,

@@ -6,6 +6,7 @@ its CONNACK until its session has come (`arrival`, `departure`), or until it is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -89,6 +90,10 @@ class Mobility:
     strategies: dict[str, Strategy] = field(default_factory=dict)
     moves: int = 0
     """Sessions that came here."""
+    came: Callable[[Session], None] = lambda session: None
+    """Told of each of them."""
+    served: Callable[[Session], None] = lambda session: None
+    """Told of each session to which a client has connected."""
 
     def __post_init__(self) -> None:
         arrivals, departures, seeking, wishes = self.arrivals, self.departures, self.seeking, self.wishes
@@ -258,6 +263,7 @@ class Mobility:
 
     def serves(self, session: Session) -> None:
         """A client is connected to its session."""
+        self.served(session)
         if session.guessed:
             session.guessed, session.misses = False, 0
         if self.alone:
@@ -348,6 +354,7 @@ class Mobility:
             if (event.id.epoch, event.id.seq) > reached(had, events.seen.stream(event)):
                 self.sessions.restoring.give(session, event, hops)
         self.moves += 1
+        self.came(session)
         count = len(session.queue)
         name = "prefetching" if arrival.ahead else arrival.algorithm
         took_ms = (self.orders.now - arrival.since) // 1000

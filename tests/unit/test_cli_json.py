@@ -21,6 +21,7 @@ from latecomer.model.topology_generators import line
 from latecomer.runtime.admin_views import Overview, Page, TreeView
 from latecomer.runtime.homes_views import HomesView
 from latecomer.runtime.network_views import MemberView, NetworkView
+from latecomer.runtime.overlay_views import OverlayView, PlaceView
 from latecomer.runtime.predicting import ModelView
 from latecomer.runtime.session_views import SessionView
 from latecomer.runtime.store_views import StoresView
@@ -120,7 +121,9 @@ def verify(desk: Desk) -> None:
 
     links = tuple((link.a, link.b) for link in line(5).links)
     desk.no_spark("verify")
-    desk.result("latecomer.pipeline.log.find_log", SimpleNamespace(segments=()))
+    desk.result(
+        "latecomer.pipeline.log.find_log", SimpleNamespace(segments=(), within=lambda window: SimpleNamespace(bytes=0))
+    )
     desk.result("latecomer.pipeline.job.measure", SimpleNamespace(window=SimpleNamespace(since_us=1, until_us=2)))
     desk.result("latecomer.cli.verify._counts", ({}, 0))
     desk.result("latecomer.cli.verify.verdict", example(Verdict))
@@ -285,6 +288,30 @@ def overlay_plan(desk: Desk) -> None:
     assert is_like(Planned, desk.printed("overlay", "plan", "--demand", str(demand), "--subscriptions", str(wanted)))
 
 
+RING = msgspec.structs.replace(
+    example(OverlayView), broker="b1", ready=True, waits_for=(), stamp="none", outcome="",
+    places=(PlaceView("b1", 7, 512, ("b2",), False), PlaceView("b2", 9, 512, ("b1",), False)),
+)  # fmt: skip
+
+
+def overlay_show(desk: Desk) -> None:
+    with answering(lambda path, _: (200, RING)) as url:
+        said = desk.printed("overlay", "show", "--admin", url, "--token-file", str(token_file(desk.folder)))
+    assert msgspec.json.decode(said, type=list[OverlayView]) == [RING]
+
+
+def overlay_apply(desk: Desk) -> None:
+    from latecomer.cli.overlay_live import Applied, Planned
+
+    desk.result("latecomer.cli.overlay_live.propose", 0.25)
+    ring = desk.file("ring.json", '{"positions": {"b1": 5, "b2": 9}}')
+    with answering(lambda path, _: (200, RING)) as url:
+        words = ("overlay", "apply", str(ring), "--admin", url, "--token-file", str(token_file(desk.folder)))
+        assert msgspec.json.decode(desk.printed(*words), type=Planned).places == {"b1": 5, "b2": 9}
+        done = msgspec.json.decode(desk.printed(*words, "--yes", "--measure", "0"), type=Applied)
+    assert (done.places, done.seconds) == ({"b1": 5, "b2": 9}, 0.25)
+
+
 def homes(desk: Desk) -> None:
     with answering(lambda path, _: (200, example(HomesView))) as url:
         said = desk.printed("homes", "--admin", url, "--token-file", str(token_file(desk.folder)))
@@ -305,7 +332,7 @@ CASES: dict[str, Callable[[Desk], None]] = {
     case.__name__.replace("movement_model", "movement-model").replace("_", " "): case
     for case in (
         analyze, plan, replan, apply, verify, stores, checkins, synth, movement, simulate, reproduce, drain, demo,
-        sessions, sessions_move, sessions_release, sessions_end, overlay_plan, homes, homes_advise,
+        sessions, sessions_move, sessions_release, sessions_end, overlay_plan, overlay_show, overlay_apply, homes, homes_advise,
         movement_model, movement_model_load, movement_model_remove,
     )
 }  # fmt: skip

@@ -120,9 +120,7 @@ def plan(
     """
     check_picture(plot)
     seconds = seconds_of(period)
-    if sum(given is not None for given in (ring, brokers, network)) > 1:
-        raise SettingsError("--brokers", "--ring, --network and --brokers each say who is there; name one of them")
-    stand = None if ring is None else read_positions(read_text(ring, "--ring"), str(ring))
+    _check_ring(ring, brokers, network)
     with libraries():
         from latecomer.planner.overlay.explain import plan_overlay
     with progress() as told:
@@ -132,9 +130,7 @@ def plan(
             asked, wanted, churn = _measured(order, demand, subscriptions, lambda: opened(master, memory, conf))
         else:
             (asked, wanted), churn = _input(demand, subscriptions), None
-        if network is not None:
-            stand = stand_at(look(found_doors(network, [], [], None)).one, asked.topics)
-        stand = stand or by_hash(_named(brokers, asked, wanted))
+        stand = _stand(ring, network, asked) or by_hash(_named(brokers, asked, wanted))
         measured = None if delays is None else _delays(delays, tuple(stand.positions))
         problem = make_overlay_problem(stand, asked, wanted, seconds, delay_weight, measured)
         import numpy as np
@@ -157,6 +153,18 @@ def plan(
     console = Console()
     print_overlay(console, found, seconds, churn)
     tell_written(console, out, plot)
+
+
+def _check_ring(*given: object) -> None:
+    if sum(each is not None for each in given) > 1:
+        raise SettingsError("--brokers", "--ring, --network and --brokers each say who is there; name one of them")
+
+
+def _stand(ring: Path | None, network: Path | None, demand: Demand) -> Positions | None:
+    """Where brokers stand now, if anybody says so."""
+    if network is not None:
+        return stand_at(look(found_doors(network, [], [], None)).one, demand.topics)
+    return None if ring is None else read_positions(read_text(ring, "--ring"), str(ring))
 
 
 def make_overlay_problem(

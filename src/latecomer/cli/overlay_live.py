@@ -31,6 +31,13 @@ MEASURE = 5.0
 FINGERS_SHOWN = 6
 
 
+class Planned(msgspec.Struct, frozen=True):
+    """What `apply --json` prints if nothing is changed."""
+
+    places: dict[str, int]
+    plan: OverlayPlan | None
+
+
 class Applied(msgspec.Struct, frozen=True):
     """What `apply --json` prints."""
 
@@ -115,10 +122,11 @@ def _apply(
         raise SettingsError("RING.json", f"{', '.join(strangers[:4])}: no broker of this network has this name")
     moved = [broker for broker in stand if places.get(broker, stand[broker]) != stand[broker]]
     console.print(f"{len(moved)} of {len(stand)} brokers move." if moved else "No broker moves.")
-    if not moved:
-        return
-    if not yes:
+    if moved and not yes:
         console.print("Nothing was changed. Add --yes to do this.")
+    if not moved or not yes:
+        if as_json:
+            print_json(Planned(stand | places, plan))
         return
     with _status("counting") as tell:
         before = _count(seen, measure)

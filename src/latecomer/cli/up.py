@@ -101,9 +101,7 @@ def up(
         drawn = read_topology(topology, name) if topology else shaped(shape or usual, brokers or BROKERS)
         chosen = placed(drawn, base_port or BASE_PORT, host)
     chosen = with_stores(chosen, store or (), store_amounts(keep, capacity))
-    if routing is not None:
-        chosen = with_routing(chosen, routing)
-    supervise(chosen, data, restart=not no_restart)
+    supervise(with_routing(chosen, routing), data, restart=not no_restart)
 
 
 def changes(before: Path, network: Network) -> str:

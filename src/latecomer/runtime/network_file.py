@@ -178,8 +178,10 @@ def with_stores(network: Network, said: Sequence[str], amounts: Mapping[str, str
     return msgspec.structs.replace(network, brokers=seats, settings=settings)
 
 
-def with_routing(network: Network, kind: str) -> Network:
-    """The same network, whose brokers route that way."""
+def with_routing(network: Network, kind: str | None) -> Network:
+    """The same network, whose brokers route that way; None: as they do."""
+    if kind is None:
+        return network
     settings = dict(network.settings)
     core = settings.get("core", {})
     before = core.get("routing", {}) if isinstance(core, dict) else {}

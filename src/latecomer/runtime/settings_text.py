@@ -62,7 +62,8 @@ def example() -> str:
         parts.append(f"\n{_comment(_about(table, struct))}{sign}{title}\n")
         for name, default in _fields(table, struct):
             note = _notes(struct).get(name) or _notes(Rendezvous).get(name) or _given_note(table, name)
-            shown = "…" if default is msgspec.NODEFAULT or default is None else _toml(default)
+            other = table == "core.routing" and name not in ("kind", *struct.__struct_fields__)  # of another kind
+            shown = "…" if other or default is msgspec.NODEFAULT or default is None else _toml(default)
             parts.append(f"\n{_comment(note)}# {name} = {shown}\n")
     return "".join(parts)
 

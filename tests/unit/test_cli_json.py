@@ -332,7 +332,8 @@ CASES: dict[str, Callable[[Desk], None]] = {
     case.__name__.replace("movement_model", "movement-model").replace("_", " "): case
     for case in (
         analyze, plan, replan, apply, verify, stores, checkins, synth, movement, simulate, reproduce, drain, demo,
-        sessions, sessions_move, sessions_release, sessions_end, overlay_plan, overlay_show, overlay_apply, homes, homes_advise,
+        sessions, sessions_move, sessions_release, sessions_end, overlay_plan, overlay_show, overlay_apply,
+        homes, homes_advise,
         movement_model, movement_model_load, movement_model_remove,
     )
 }  # fmt: skip

@@ -147,7 +147,11 @@ def plan(
         write_text(out, "--out", write_positions(after))
     if json:
         print_json(Planned(found, after))
-        return
+    else:
+        _print(found, seconds, churn, out, plot)
+
+
+def _print(found: OverlayPlan, seconds: float, churn: Churn | None, out: Path | None, plot: Path | None) -> None:
     from latecomer.cli.overlay_tables import print_overlay
 
     console = Console()

@@ -17,7 +17,7 @@ import pytest
 
 from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.runtime import admin as api
-from latecomer.runtime import admin_model
+from latecomer.runtime import admin_http, admin_model
 from latecomer.runtime.admin import Admin
 from latecomer.runtime.admin_views import (
     ClientView,
@@ -32,9 +32,11 @@ from latecomer.runtime.admin_views import (
 )
 from latecomer.runtime.errands import Unreachable
 from latecomer.runtime.metrics import Counters, render
+from latecomer.runtime.neighbourhood import NeighboursView
 from latecomer.runtime.network_views import KeptView, MemberView, NetworkView, WireView
 from latecomer.runtime.predicting import ModelView
 from latecomer.runtime.session_views import SessionView
+from latecomer.runtime.settings import Neighbour
 from latecomer.runtime.sparing import Sparing
 from latecomer.runtime.store_views import (
     ClassView,
@@ -92,6 +94,22 @@ class Node:
         store = StoreView((ClassView("t/#", 5, ((7, 0),), True),), events=3, problem="the store is full: no room")
         others, table = (OtherStoreView("b2", ("t/#",), 9, False),), (WayView("t/#", 0, ("b1",)),)
         return StoresView("b1", store, others, table, 70, dict.fromkeys(sizes, (3, 33)))
+
+    def neighbours(self) -> NeighboursView:
+        return NeighboursView("b1", "net", {"kind": "forwarding"}, "127.0.0.1", 1884, "secret", ())
+
+    async def add_neighbour(self, neighbour: Neighbour) -> None:
+        if neighbour.id == "b1":
+            raise SettingsError("id", "'b1' is this broker itself; name another one")
+        self.done.append(f"add {neighbour.id} {neighbour.host} {neighbour.port} {neighbour.cost_us}")
+
+    def remove_neighbour(self, peer: str) -> None:
+        self.done.append(f"remove {peer}")
+
+    def forget(self, broker: str) -> None:
+        if broker == "b2":
+            raise LatecomerError("b2 is there")
+        self.done.append(f"forget {broker}")
 
     def network(self) -> NetworkView:
         brokers = (MemberView("b1", True), MemberView("b2", True, "b1"), MemberView("b3", False))
@@ -499,7 +517,7 @@ def test_bodies_that_are_no_command(body: bytes, words: str) -> None:
 
 def test_a_body_has_a_limit() -> None:
     async def story(node: Node, caller: Caller) -> None:
-        data = io.BytesIO(json.dumps({"client": "x" * api.BODY_MAX}).encode())
+        data = io.BytesIO(json.dumps({"client": "x" * admin_http.BODY_MAX}).encode())
         headers = {"Content-Type": "application/json"}
         status, answer, _ = await caller.ask("/api/v1/disconnect", "POST", data=data, headers=headers)
         assert (status, answer) == (413, {"problem": "a body may have at most 1048576 bytes"})
@@ -508,7 +526,7 @@ def test_a_body_has_a_limit() -> None:
 
 
 def test_a_body_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "BODY_S", 0.05)
+    monkeypatch.setattr(admin_http, "BODY_S", 0.05)
 
     async def story(node: Node, caller: Caller) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", caller.port)
@@ -751,5 +769,36 @@ def test_a_movement_model_is_loaded_shown_and_removed(monkeypatch: pytest.Monkey
         assert (await caller.ask(path))[1] == body
         assert (await caller.ask(path, "DELETE"))[1]["source"] == ""
         assert node.model == b""
+
+    told(story)
+
+
+def test_neighbours_are_added_and_taken_away() -> None:
+    path = "/api/v1/neighbours"
+
+    async def story(node: Node, caller: Caller) -> None:
+        for method in ("GET", "POST", "DELETE"):
+            assert (await caller.ask(path, method, token=None))[0] == 401
+        assert (await caller.ask("/api/v1/forget", "POST", token=None))[0] == 401
+        status, body, _ = await caller.ask(path)
+        assert (status, body["proof"], body["port"]) == (200, "secret", 1884)
+        assert (await caller.ask(path, "POST", json={"id": "b7", "host": "h", "port": 9, "cost_us": 5}))[0] == 200
+        status, body, _ = await caller.ask(path, "POST", json={"id": "b1"})
+        assert (status, body["problem"]) == (409, "id: 'b1' is this broker itself; name another one")
+        for wrong in (
+            {},
+            {"id": "b7", "port": 0},
+            {"id": "b7", "cost_us": 0},
+            {"id": "", "host": "h"},
+            {"id": "b", "x": 1},
+        ):
+            assert (await caller.ask(path, "POST", json=wrong))[0] == 400, wrong
+        assert (await caller.ask(f"{path}?id=b7", "DELETE"))[0] == 200
+        assert (await caller.ask("/api/v1/forget", "POST", json={"broker": "b7"}))[0] == 200
+        assert (await caller.ask("/api/v1/forget", "POST", json={"broker": "b2"}))[:2] == (
+            409,
+            {"problem": "b2 is there"},
+        )
+        assert node.done == ["add b7 h 9 5", "remove b7", "forget b7"]
 
     told(story)

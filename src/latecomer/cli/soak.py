@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from latecomer.model.errors import SettingsError
+from latecomer.sim.linking import changes_links
 from latecomer.sim.soak import LIVES, Clients, Verdict, soak
 from latecomer.sim.transcript import Digest, Transcript, plain
 from latecomer.sim.wander_coverage import Step
@@ -129,7 +130,8 @@ def _replay(start: int | None, seeds: int, clients: Clients) -> None:
         print(line)
         digest.write(line)
 
-    life = LIVES[Clients.PLAIN if clients is Clients.ALL else clients](start, Transcript(write, chatter=True))
+    live = LIVES[Clients.PLAIN if clients is Clients.ALL else clients]
+    life = live(start, Transcript(write, chatter=True), links=changes_links(start))
     print(f"seed {start}: {life.description}; digest {digest.value()}")
     for violation in life.violations:
         print(plain(str(violation)))

@@ -10,7 +10,6 @@ What is told and done is the node's business: it is `Administered`.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import ipaddress
 import logging
@@ -18,7 +17,7 @@ import os
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,7 +26,8 @@ from aiohttp import web
 from latecomer.model.errors import FilterError, LatecomerError, SettingsError
 from latecomer.model.ids import BrokerId, ClientId
 from latecomer.model.topics import check_filter
-from latecomer.runtime.admin_http import check_json, http_log
+from latecomer.runtime.admin_http import BODY_MAX, http_log, read_body
+from latecomer.runtime.admin_links import Linked, link_routes
 from latecomer.runtime.admin_model import Modelled, model_routes
 from latecomer.runtime.admin_views import ClientView, Health, LinkView, Overview, Page, RetainedView, SubscriptionView
 from latecomer.runtime.errands import Unreachable
@@ -37,12 +37,9 @@ from latecomer.runtime.session_views import SessionView
 from latecomer.runtime.sparing import Sparing
 from latecomer.runtime.store_views import StoresView
 
-BODY_MAX = 1 << 20
 LIMIT_MAX = 1000
 LIMIT_DEFAULT = 100
 TOKEN_MIN = 16
-BODY_S = 10
-"""How long a body may take to arrive."""
 
 HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
@@ -57,13 +54,12 @@ HEADERS: Mapping[str, str] = {
 }
 """On every answer. There is no CORS header: pages of other sites may not read anything."""
 
-B = TypeVar("B")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = logging.getLogger(__name__)
 
 
-class Administered(Modelled, Protocol):
+class Administered(Modelled, Linked, Protocol):
     """What the API asks of a node. Calls happen on the event loop and must not take long.
 
     `after` and `limit` choose a part of a list, see `page_of`; `after` is empty at first. A `LatecomerError` is
@@ -254,6 +250,7 @@ class Admin:
                 web.post("/api/v1/reload", self._reload),
                 web.post("/api/v1/shutdown", self._shutdown),
                 *model_routes(self._node),
+                *link_routes(self._node),
             ]
         )
         return application
@@ -353,17 +350,17 @@ class Admin:
         return _json(self._node.network())
 
     async def _assign(self, request: web.Request) -> web.Response:
-        command = await _body(request, Assign)
+        command = await read_body(request, Assign)
         return _json(await self._node.assign(command.topics, command.plan, command.broker))
 
     async def _disconnect(self, request: web.Request) -> web.Response:
-        command = await _body(request, Disconnect)
+        command = await read_body(request, Disconnect)
         if not self._node.disconnect(command.client, command.reason, command.use_another_server, command.to):
             raise web.HTTPNotFound(text=_unknown(command.client))
         return _json({"done": "the client is disconnected"})
 
     async def _end_session(self, request: web.Request) -> web.Response:
-        command = await _body(request, EndSession)
+        command = await read_body(request, EndSession)
         if not self._node.end_session(command.client, command.reason):
             raise web.HTTPNotFound(text=_unknown(command.client))
         return _json({"done": "the session is ended"})
@@ -372,28 +369,28 @@ class Admin:
         return _json(self._node.sessions(*_part(request), request.query.get("client", "")))
 
     async def _move_session(self, request: web.Request) -> web.Response:
-        command = await _body(request, MoveSession)
+        command = await read_body(request, MoveSession)
         if not self._node.move_session(command.client, command.to):
             raise web.HTTPNotFound(text=_unknown(command.client))
         return _json({"done": f"the session is on its way to {command.to}"}, status=202)
 
     async def _release_session(self, request: web.Request) -> web.Response:
-        command = await _body(request, ReleaseSession)
+        command = await read_body(request, ReleaseSession)
         if not self._node.release_session(command.client):
             raise web.HTTPNotFound(text=_unknown(command.client))
         return _json({"done": "the session is this broker's again"})
 
     async def _drain(self, request: web.Request) -> web.Response:
-        command = await _body(request, Drain)
+        command = await read_body(request, Drain)
         self._node.drain(command.on)
         return _json({"done": f"new clients are {'refused' if command.on else 'accepted'}"})
 
     async def _reload(self, request: web.Request) -> web.Response:
-        await _body(request, Nothing)
+        await read_body(request, Nothing)
         return _json({"done": await self._node.reload()})
 
     async def _shutdown(self, request: web.Request) -> web.Response:
-        await _body(request, Nothing)
+        await read_body(request, Nothing)
         self._node.shutdown()
         return _json({"done": "the broker is stopping"}, status=202)
 
@@ -439,25 +436,6 @@ def _part(request: web.Request) -> tuple[str, int]:
     if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= LIMIT_MAX):
         raise web.HTTPBadRequest(text=f"limit must be a number from 1 to {LIMIT_MAX}")
     return request.query.get("after", ""), int(text)
-
-
-async def _body(request: web.Request, kind: type[B]) -> B:
-    """The command in a request. A form on a foreign page cannot send `application/json` unasked: no CSRF."""
-    if request.content_type != "application/json":
-        raise web.HTTPUnsupportedMediaType(text="send the command as JSON, with 'Content-Type: application/json'")
-    try:
-        async with asyncio.timeout(BODY_S):
-            data = await request.read()
-    except TimeoutError:
-        raise web.HTTPRequestTimeout(text=f"the body did not arrive within {BODY_S} s") from None
-    except web.HTTPRequestEntityTooLarge:
-        raise web.HTTPRequestEntityTooLarge(BODY_MAX, text=f"a body may have at most {BODY_MAX} bytes") from None
-    try:
-        check_json(data or b"{}")
-        return msgspec.json.decode(data or b"{}", type=kind)
-    except (ValueError, RecursionError) as error:
-        problem = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise web.HTTPBadRequest(text=f"the body cannot be used: {problem}") from None
 
 
 def _hostname(url: str) -> str | None:

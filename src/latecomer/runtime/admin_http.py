@@ -1,18 +1,26 @@
-"""What comes to the admin interface and cannot be used: JSON that others could read differently, what is no HTTP."""
+"""What comes to the admin interface: bodies, JSON that others could read differently, what is no HTTP."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from itertools import count
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
+import msgspec
+from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from latecomer.runtime.sparing import Sparing
 
+BODY_MAX = 1 << 20
+BODY_S = 10
+"""How long a body may take to arrive."""
 PROBLEM_MAX = 100
 _numbers = count(1)
+
+B = TypeVar("B")
 
 
 def check_json(data: bytes) -> None:
@@ -50,3 +58,22 @@ class _BadHttp(logging.Filter):
         text = "admin interface: %s: %d, %s"
         self.lines.line(logging.INFO, "bad HTTP", text, record.getMessage(), error.code, problem)
         return False
+
+
+async def read_body(request: web.Request, kind: type[B]) -> B:
+    """The command in a request. A form on a foreign page cannot send `application/json` unasked: no CSRF."""
+    if request.content_type != "application/json":
+        raise web.HTTPUnsupportedMediaType(text="send the command as JSON, with 'Content-Type: application/json'")
+    try:
+        async with asyncio.timeout(BODY_S):
+            data = await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(text=f"the body did not arrive within {BODY_S} s") from None
+    except web.HTTPRequestEntityTooLarge:
+        raise web.HTTPRequestEntityTooLarge(BODY_MAX, text=f"a body may have at most {BODY_MAX} bytes") from None
+    try:
+        check_json(data or b"{}")
+        return msgspec.json.decode(data or b"{}", type=kind)
+    except (ValueError, RecursionError) as error:
+        problem = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise web.HTTPBadRequest(text=f"the body cannot be used: {problem}") from None

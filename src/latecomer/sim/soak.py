@@ -15,9 +15,9 @@ from functools import partial
 from latecomer.sim.chaos import Life, live
 from latecomer.sim.checkers import Violation
 from latecomer.sim.history_chaos import live_history, live_travel
+from latecomer.sim.linking import changes_links
 from latecomer.sim.mqtt_chaos import live_mqtt
 from latecomer.sim.reposition_chaos import live_reposition
-from latecomer.sim.transcript import Transcript
 from latecomer.sim.wander_chaos import live_wander
 from latecomer.sim.wander_coverage import Step
 
@@ -36,7 +36,7 @@ class Clients(StrEnum):
     ALL = "all"
 
 
-LIVES: dict[str, Callable[[int, Transcript | None], Life]] = {
+LIVES: dict[str, Callable[..., Life]] = {
     Clients.PLAIN: live,
     Clients.MQTT: live_mqtt,
     Clients.HISTORY: live_history,
@@ -72,15 +72,15 @@ class Verdict:
         return f"latecomer soak --start {self.seed} --seeds 1{chosen} --transcript"
 
 
-def judge(seed: int, clients: str = Clients.PLAIN, *, coverage: bool = False) -> Verdict:
-    """Live one seed; with `coverage`, a life of clients that wander.
+def judge(seed: int, clients: str = Clients.PLAIN, *, coverage: bool = False, links: bool = False) -> Verdict:
+    """Live one seed; with `coverage`, a life of clients that wander; with `links`, one in which operators change links.
 
     A crash of the simulator or of the core is a violation like any other: it belongs to a seed."""
     if clients == Clients.ALL:
-        return _together([judge(seed, kind) for kind in TOGETHER])
+        return _together([judge(seed, kind, links=links) for kind in TOGETHER])
     steps: Counter[Step] = Counter()
     try:
-        life = live_wander(seed, None, steps) if coverage else LIVES[clients](seed, None)
+        life = live_wander(seed, None, steps, links=links) if coverage else LIVES[clients](seed, None, links=links)
     except Exception:  # whatever it is, the seed that shows it must be named
         life = Life(seed, "crashed", [Violation(0, "crash", traceback.format_exc())])
     return Verdict(
@@ -143,6 +143,6 @@ def _begin_work() -> None:
 def _judge_and_tidy(seed: int, clients: str, *, coverage: bool) -> Verdict:
     """A life makes little garbage that counting references does not find: all of it is collected behind the life."""
     try:
-        return judge(seed, clients, coverage=coverage)
+        return judge(seed, clients, coverage=coverage, links=changes_links(seed))
     finally:
         gc.collect()

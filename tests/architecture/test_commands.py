@@ -34,6 +34,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "start.md": ("app.log", "cat.jpg"),
     # Made on the page itself, from plan.md or by openssl and an editor.
     "apply.md": ("plan.json",),
+    "operate.md": ("b7.toml",),
     "watch.md": ("plan.json",),
     "security.md": ("robot.password", "alice.password", "ca.pem", "b1.toml"),
 }  # fmt: skip

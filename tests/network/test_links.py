@@ -297,7 +297,7 @@ def test_a_host_that_is_no_name(tmp_path: Path) -> None:
         try:
             await until(lambda: "b" in node.links.problems, "it cannot be called")
             assert "cannot be reached" in node.links.problems["b"]
-            assert not any(task.done() for task in node.links._callers), "and is called again"
+            assert not any(task.done() for task in node.links._callers.values()), "and is called again"
         finally:
             await node.stop()
 

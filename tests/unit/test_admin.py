@@ -33,10 +33,12 @@ from latecomer.runtime.admin_views import (
 from latecomer.runtime.errands import Unreachable
 from latecomer.runtime.homes_views import HomesView, PeerView, ProposalView
 from latecomer.runtime.metrics import Counters, render
+from latecomer.runtime.neighbourhood import NeighboursView
 from latecomer.runtime.network_views import KeptView, MemberView, NetworkView, WireView
 from latecomer.runtime.overlay_views import NO_RING, OverlayView
 from latecomer.runtime.predicting import ModelView
 from latecomer.runtime.session_views import SessionView
+from latecomer.runtime.settings import Neighbour
 from latecomer.runtime.sparing import Sparing
 from latecomer.runtime.store_views import (
     ClassView,
@@ -103,6 +105,22 @@ class Node:
         store = StoreView((ClassView("t/#", 5, ((7, 0),), True),), events=3, problem="the store is full: no room")
         others, table = (OtherStoreView("b2", ("t/#",), 9, False),), (WayView("t/#", 0, ("b1",)),)
         return StoresView("b1", store, others, table, 70, dict.fromkeys(sizes, (3, 33)))
+
+    def neighbours(self) -> NeighboursView:
+        return NeighboursView("b1", "net", {"kind": "forwarding"}, "127.0.0.1", 1884, "secret", ())
+
+    async def add_neighbour(self, neighbour: Neighbour) -> None:
+        if neighbour.id == "b1":
+            raise SettingsError("id", "'b1' is this broker itself; name another one")
+        self.done.append(f"add {neighbour.id} {neighbour.host} {neighbour.port} {neighbour.cost_us}")
+
+    def remove_neighbour(self, peer: str) -> None:
+        self.done.append(f"remove {peer}")
+
+    def forget(self, broker: str) -> None:
+        if broker == "b2":
+            raise LatecomerError("b2 is there")
+        self.done.append(f"forget {broker}")
 
     def network(self) -> NetworkView:
         brokers = (MemberView("b1", True), MemberView("b2", True, "b1"), MemberView("b3", False))
@@ -778,5 +796,36 @@ def test_a_movement_model_is_loaded_shown_and_removed(monkeypatch: pytest.Monkey
         assert (await caller.ask(path))[1] == body
         assert (await caller.ask(path, "DELETE"))[1]["source"] == ""
         assert node.model == b""
+
+    told(story)
+
+
+def test_neighbours_are_added_and_taken_away() -> None:
+    path = "/api/v1/neighbours"
+
+    async def story(node: Node, caller: Caller) -> None:
+        for method in ("GET", "POST", "DELETE"):
+            assert (await caller.ask(path, method, token=None))[0] == 401
+        assert (await caller.ask("/api/v1/forget", "POST", token=None))[0] == 401
+        status, body, _ = await caller.ask(path)
+        assert (status, body["proof"], body["port"]) == (200, "secret", 1884)
+        assert (await caller.ask(path, "POST", json={"id": "b7", "host": "h", "port": 9, "cost_us": 5}))[0] == 200
+        status, body, _ = await caller.ask(path, "POST", json={"id": "b1"})
+        assert (status, body["problem"]) == (409, "id: 'b1' is this broker itself; name another one")
+        for wrong in (
+            {},
+            {"id": "b7", "port": 0},
+            {"id": "b7", "cost_us": 0},
+            {"id": "", "host": "h"},
+            {"id": "b", "x": 1},
+        ):
+            assert (await caller.ask(path, "POST", json=wrong))[0] == 400, wrong
+        assert (await caller.ask(f"{path}?id=b7", "DELETE"))[0] == 200
+        assert (await caller.ask("/api/v1/forget", "POST", json={"broker": "b7"}))[0] == 200
+        assert (await caller.ask("/api/v1/forget", "POST", json={"broker": "b2"}))[:2] == (
+            409,
+            {"problem": "b2 is there"},
+        )
+        assert node.done == ["add b7 h 9 5", "remove b7", "forget b7"]
 
     told(story)

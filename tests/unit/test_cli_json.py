@@ -188,6 +188,28 @@ def drain(desk: Desk) -> None:
     assert left == [{"client": "c", "why": "the other broker has not fetched it"}]
 
 
+def join(desk: Desk) -> None:
+    from latecomer.cli.join import Joined
+
+    for function, value in {
+        "found_doors": [],
+        "views_of": ([], []),
+        "chosen": [],
+        "_elsewhere": example(Joined),
+    }.items():
+        desk.result(f"latecomer.cli.join.{function}", value)
+    assert is_like(Joined, desk.printed("join", "b7", "--admin", "http://localhost:1"))
+
+
+def leave(desk: Desk) -> None:
+    from latecomer.cli.leave_work import Left
+
+    work = SimpleNamespace(begin=lambda: None, carry_out=lambda gone: None, result=lambda: example(Left))
+    desk.result("latecomer.cli.leave.found_doors", [])
+    desk.result("latecomer.cli.leave.leave_of", work)
+    assert is_like(Left, desk.printed("leave", "b7", "--admin", "http://localhost:1"))
+
+
 def _broker(sessions: dict[str, SessionView], *, stays: bool = False) -> AbstractContextManager[str]:
     """A broker b1, linked with b2, that lets sessions go when it is asked, unless they stay."""
     members = (MemberView("b1", True), MemberView("b2", True), MemberView("b3", False))
@@ -332,6 +354,7 @@ CASES: dict[str, Callable[[Desk], None]] = {
     case.__name__.replace("movement_model", "movement-model").replace("_", " "): case
     for case in (
         analyze, plan, replan, apply, verify, stores, checkins, synth, movement, simulate, reproduce, drain, demo,
+        join, leave,
         sessions, sessions_move, sessions_release, sessions_end, overlay_plan, overlay_show, overlay_apply,
         homes, homes_advise,
         movement_model, movement_model_load, movement_model_remove,

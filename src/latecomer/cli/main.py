@@ -88,6 +88,18 @@ VERBS: list[tuple[str, Verb]] = [
             "Move all sessions of a broker to others, at a pace, so that it can be stopped.",
         ),
     ),
+    (
+        "join",
+        Later("latecomer.cli.join", "join", "Add a broker to a network that runs, without a restart of the others."),
+    ),
+    (
+        "leave",
+        Later(
+            "latecomer.cli.leave",
+            "leave",
+            "Take a broker out of a network that runs, for good, without a restart of the others.",
+        ),
+    ),
     ("store", Later("latecomer.cli.store", "store", "Check the files of a store, or say what is in them.")),
     ("up", Later("latecomer.cli.up", "up", "Start a network of brokers here, and keep it running until Ctrl-C.")),
     (

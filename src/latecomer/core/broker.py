@@ -25,6 +25,7 @@ from latecomer.core.homes.profiles import Profiles
 from latecomer.core.inputs import (
     Input,
     LinkReceived,
+    NeighbourAdded,
     Started,
     Woken,
 )
@@ -93,6 +94,7 @@ class Broker:
         self.advertisements = self._make_advertisements()
         self.interest = self._make_interest()
         self.membership = self._make_membership(disk)
+        self.neighbours.changed = self.membership.links_changed
         self.clients = Clients(self.orders, self.interest, settings.mailbox_max)
         self.routes = Routes(self.interest.subscriptions, self.clients.subscribers, settings.routes_max)
         self.early: EarlyFrames | None = None
@@ -321,6 +323,10 @@ class Broker:
         if every:
             self.orders.wake(min(every))
 
+    def neighbour_added(self, fact: NeighbourAdded) -> None:
+        self.neighbours.add(fact.peer, fact.cost_us)
+        self.mobility.met_somebody()
+
     def _link_received(self, fact: LinkReceived) -> None:
         peer = fact.peer
         link = self.neighbours.links[peer]
@@ -395,7 +401,8 @@ class Broker:
     def _link_down(self, peer: BrokerId) -> None:
         self.interest.link_down(peer)
         self.advertisements.link_down(peer)
-        self.membership.announce()
+        if self.neighbours.links[peer].wanted:
+            self.membership.announce()
 
     def _adopted(self, tree: Tree, family: Family | None) -> None:
         self.neighbours.void_events()
@@ -409,6 +416,7 @@ class Broker:
         self.mobility.seeking.adopted()
         self.interest.adopt(tree, family)
         self.reposition.adopted(tree)
+        self.neighbours.hang_up()
 
     def _tree_ready(self) -> None:
         tree = self.interest.tree
@@ -428,6 +436,11 @@ class Broker:
         self.reposition.tree_ready()
 
     def _forgot(self, brokers: list[BrokerId]) -> None:
+        kept = [entry.event.published_us for entry in self.events.outbox.entries.values()]
+        for broker in brokers:
+            since = self.membership.link_states.lost_since.get(broker)
+            if since is not None and self.orders.now - since < self.settings.forget_us:  # sooner than it can know
+                self.losses.note_all(broker, min((since, *kept)))
         self.events.forget(brokers)
         self.history.directory.forget(brokers)
         self.addresses.forget(brokers)

@@ -259,6 +259,26 @@ class AddressesKnown(msgspec.Struct, frozen=True):
     open: bool = True
 
 
+class NeighbourAdded(msgspec.Struct, frozen=True):
+    """The operator wants a link with this broker from now on, or one that costs something else."""
+
+    peer: BrokerId
+    cost_us: int
+
+
+class NeighbourRemoved(msgspec.Struct, frozen=True):
+    """The operator no longer wants a link with this broker."""
+
+    peer: BrokerId
+
+
+class ForgetWanted(msgspec.Struct, frozen=True):
+    """The operator says that a broker will not come back. `membership.problem_of_forget` says beforehand whether it can
+    be forgotten."""
+
+    broker: BrokerId
+
+
 class RepositionWanted(msgspec.Struct, frozen=True):
     """The operator wants brokers to stand at these positions. `reposition.problem_of` says beforehand whether that can
     begin."""
@@ -301,6 +321,9 @@ Input = (
     | MoveWanted
     | ReleaseWanted
     | AddressesKnown
+    | NeighbourAdded
+    | NeighbourRemoved
+    | ForgetWanted
     | RepositionWanted
     | RepositionAborted
     | Measured

@@ -39,6 +39,9 @@ class Link:
     peer: BrokerId
     cost_us: int
     boot: int
+    wanted: bool = True
+    """False: the operator has taken the neighbour away. The link stays where it is, so that what comes late about it
+    finds a place, and so that no number of a session is used twice if the neighbour is added again."""
     number: int = 1
     known_boot: int = 0
     known_number: int = 0

@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from latecomer.messages.link import LinkState, Neighbour, Summary
 from latecomer.model.ids import BrokerId, Instant
 
+LIFE = 1 << 40
+"""More link states than a broker tells of in one life. Where a number is a multiple of it, somebody else has said that
+the broker is no more; the broker itself, should it hear of that, counts on from there."""
+
 
 @dataclass(slots=True)
 class LinkStateDatabase:
@@ -81,10 +85,29 @@ class LinkStateDatabase:
         """Whether there is a broker of which nothing is known but that it exists."""
         return any(state.boot == 0 for state in self.states.values() if state.broker not in self.forgotten)
 
+    def bury(self, broker: BrokerId) -> LinkState:
+        """Say in the place of a broker, and newer than anything it has said in this life, that it is no more."""
+        last = self.states[broker]
+        self.states[broker] = LinkState(broker, last.boot, (last.seq // LIFE + 1) * LIFE, ())
+        return self.states[broker]
+
+    def buried(self, broker: BrokerId) -> bool:
+        """Whether the newest that is known of a broker is that it is no more."""
+        last = self.states.get(broker)
+        return last is not None and last.seq > 0 and last.seq % LIFE == 0
+
+    def outlived(self, states: Iterable[LinkState]) -> bool:
+        """Whether somebody takes this broker, in this life, for one that is no more; what it says next is newer."""
+        end = (self._seq // LIFE + 1) * LIFE
+        if any((state.broker, state.boot, state.seq) == (self.broker, self.boot, end) for state in states):
+            self._seq = end
+            return True
+        return False
+
     def forget(self, now: Instant, after_us: int) -> list[BrokerId]:
-        """Stop waiting for the brokers that have been away too long; returns them. Their link states stay: if some kept
-        a state and others did not, they could never agree on a tree with that broker again."""
-        gone = [broker for broker, since in self.absent_since.items() if now - since >= after_us]
+        """Stop waiting for the brokers that have been away too long, or are no more; returns them. Their link states
+        stay: if some kept a state and others did not, they could never agree on a tree with that broker again."""
+        gone = [broker for broker, since in self.absent_since.items() if now - since >= after_us or self.buried(broker)]
         for broker in gone:
             self.lost_since[broker] = self.absent_since.pop(broker)
             self.forgotten[broker] = self.states[broker].boot

@@ -20,6 +20,9 @@ from latecomer.model.ids import BrokerId, Instant
 HEARD_US = 10_000_000
 """A tree that held for so long has carried everything that was sent when it began."""
 
+UNTIL_BACK = 1 << 62
+"""In place of the last publication that a broker loses, while it is away."""
+
 
 @dataclass(slots=True)
 class Losses:
@@ -51,6 +54,11 @@ class Losses:
             span = self.noted[broker] = (min(first, published_us), max(last, published_us))
             self.orders.writes.append(Put("lost", "", broker, span))
 
+    def note_all(self, broker: BrokerId, since_us: Instant) -> None:
+        """A broker will get nothing from then on, until it is back."""
+        self.note((broker,), since_us)
+        self.note((broker,), UNTIL_BACK)
+
     def tree_ready(self) -> None:
         """Tell those who are here."""
         tree = self.interest.tree
@@ -59,6 +67,8 @@ class Losses:
         self.told = [broker for broker in self.noted if broker in tree.parent]
         for broker in self.told:
             way = tree.next_hop(self.broker, broker)
+            if self.noted[broker][1] == UNTIL_BACK:
+                self.noted[broker] = (self.noted[broker][0], self.orders.now)
             self.neighbours.send(way, Lost(self.broker, broker, *self.noted[broker]))
 
     def tree_lost(self) -> None:

@@ -79,7 +79,10 @@ class Membership:
         holds the link, looks at it once per heartbeat, and has another tree at the latest after `settle_max_us`."""
         settings = self.settings
         notice_us = (SILENCES + 2) * settings.heartbeat_us + settings.hold_us + settings.settle_max_us
-        return max(self.link_states.absent_since.values(), default=-notice_us) + notice_us
+        known = self.link_states
+        # Those who are forgotten as well: an operator need not wait with that.
+        away = (*known.absent_since.values(), *known.lost_since.values())
+        return max(away, default=-notice_us) + notice_us
 
     def start(self) -> None:
         """Remember who was there; nobody is, for now."""
@@ -123,6 +126,14 @@ class Membership:
         self._flood_soon()
         self._tree_soon()
 
+    def links_changed(self) -> None:
+        """The operator wants other links: tell of it if it is news."""
+        links, told = tuple(self._links()), self.link_states.states[self.broker].neighbours
+        if links != told:
+            if any(not link.boot and link not in links for link in told):
+                self.past = True  # who was waited for may turn out to be there all the same
+            self.announce()
+
     def _links(self) -> list[Neighbour]:
         """The links to tell of: those that are up, and for a while those to neighbours that nobody has heard of."""
         return [
@@ -148,6 +159,8 @@ class Membership:
             self.neighbours.reject(peer, f"it tells of more than {limit} brokers, which core.brokers_max allows")
             return
         news = self.link_states.merge(frame.states)
+        if self.link_states.outlived(frame.states):
+            self.announce()
         if news:
             for state in news:
                 self._news[state.broker] = (state, peer)
@@ -206,6 +219,8 @@ class Membership:
             self._compare_with_first(tree)
             self.orders.note(Kind.TREE_ADOPTED, detail=tree.version, count=len(tree.parent))
             self.adopted(tree, None if word is None else family_of(version, view, root, word))
+            if any(self.link_states.buried(broker) for broker in self.link_states.absent_since):
+                self._forget()
 
     def _compare_with_first(self, tree: Tree) -> None:
         """Note whether events may have been finished that a broker of this tree lacks. While nobody knows who belongs
@@ -238,6 +253,23 @@ class Membership:
     def _forget_later(self) -> None:
         absent = self.link_states.absent_since
         self.forget_due = self.orders.wake(min(absent.values()) + self.settings.forget_us) if absent else None
+
+    def problem_of_forget(self, broker: BrokerId) -> str:
+        """Why a broker cannot be forgotten now, or nothing."""
+        if broker in self.link_states.absent_since or broker in self.link_states.forgotten:
+            return ""
+        if broker in self.link_states.states:
+            return f"{broker} is there: only a broker that is away can be forgotten"
+        return f"nobody here has heard of a broker {broker!r}"
+
+    def bury(self, broker: BrokerId) -> None:
+        """Tell everybody that a broker will not come back: whoever hears of it forgets it in the next tree, however
+        short a time it has been away. A later life of it is news as ever."""
+        states = self.link_states
+        if broker in states.states and not self.problem_of_forget(broker) and not states.buried(broker):
+            self._news[broker] = (self.link_states.bury(broker), "")
+            self._flood_soon()
+            self._tree_soon()
 
     def _forget(self) -> None:
         gone = self.link_states.forget(self.orders.now, self.settings.forget_us)

@@ -80,10 +80,47 @@ class Neighbours:
     """A fresh session began; nothing is known of what the neighbour knows."""
     went_down: Callable[[BrokerId], None]
     links: dict[BrokerId, Link] = field(default_factory=dict)
+    changed: Callable[[], None] = lambda: None
+    """The operator wants other links."""
     tick_due: Instant | None = None
 
     def add(self, peer: BrokerId, cost_us: int) -> None:
-        self.links[peer] = Link(peer, cost_us, self.orders.boot)
+        """Have a link with a broker; what was under way with one that was to go, goes on."""
+        link = self.links.get(peer)
+        if link is None:
+            self.links[peer] = Link(peer, cost_us, self.orders.boot)
+        elif not link.wanted or link.cost_us != cost_us:
+            link.wanted, link.cost_us = True, cost_us
+            if link.up:
+                self.changed()
+
+    def remove(self, peer: BrokerId) -> None:
+        """Have no link with a broker any more. Others hear of it first: the session ends with the next tree, which does
+        not use it, and which is certain to come because our link state changed."""
+        link = self.links.get(peer)
+        if link is None or not link.wanted:
+            return
+        link.wanted = False
+        self.changed()
+        if not link.up:
+            self._hang_up(link)
+
+    def hang_up(self) -> None:
+        """Another tree is in use: end the sessions with those who are no neighbours any more."""
+        for link in self.links.values():
+            if not link.wanted:
+                self._hang_up(link)
+
+    def _hang_up(self, link: Link) -> None:
+        if link.connected:
+            self.orders.disconnect(link.peer, "it is no neighbour any more")
+            link.lose(self.orders.now)
+        if link.up:
+            self._take_down(link)
+
+    def wanted(self) -> list[BrokerId]:
+        """The brokers that this one is to have links with."""
+        return [link.peer for link in self.links.values() if link.wanted]
 
     def up(self) -> list[BrokerId]:
         """Neighbours with a link session."""
@@ -91,7 +128,7 @@ class Neighbours:
 
     def view(self) -> list[Neighbour]:
         """The links to tell the others of; boot 0 is a neighbour that should be there and is not."""
-        return [Neighbour(link.peer, link.known_boot, link.cost_us) for link in self.links.values()]
+        return [Neighbour(link.peer, link.known_boot, link.cost_us) for link in self.links.values() if link.wanted]
 
     def send(self, peer: BrokerId, frame: SessionFrame) -> None:
         """Send a session frame, or keep it until the connection is back; without a session there is nobody to tell."""
@@ -134,6 +171,9 @@ class Neighbours:
         link = self.links[peer]
         self.orders.connections[peer] = connection
         now = self.orders.now
+        if not link.wanted:
+            self.orders.disconnect(peer, "it is no neighbour any more")
+            return
         if link.connected:
             link.lose(now)  # the driver has replaced a connection that we had not given up
         if link.up and now - link.lost_at >= self.settings.hold_us:

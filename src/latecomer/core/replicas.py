@@ -209,7 +209,7 @@ class Replicas:
 
     def _gathered(self) -> bool:
         """Whether everybody who may have something for us is there, or has been waited for long enough."""
-        if self.orders.now - self.begun_at >= GATHER_US or not self.neighbours.links:
+        if self.orders.now - self.begun_at >= GATHER_US or not self.neighbours.wanted():
             return True
         return not self.membership.uncharted and not self.membership.link_states.absent_since
 

@@ -27,6 +27,7 @@ from latecomer.model.errors import FilterError, LatecomerError, SettingsError
 from latecomer.model.ids import BrokerId, ClientId
 from latecomer.model.topics import check_filter
 from latecomer.runtime.admin_http import BODY_MAX, body_of, http_log
+from latecomer.runtime.admin_links import Linked, link_routes
 from latecomer.runtime.admin_model import Modelled, model_routes
 from latecomer.runtime.admin_overlay import Arranged, Nothing, overlay_routes
 from latecomer.runtime.admin_views import ClientView, Health, LinkView, Overview, Page, RetainedView, SubscriptionView
@@ -60,7 +61,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = logging.getLogger(__name__)
 
 
-class Administered(Modelled, Arranged, Protocol):
+class Administered(Modelled, Arranged, Linked, Protocol):
     """What the API asks of a node. Calls happen on the event loop and must not take long.
 
     `after` and `limit` choose a part of a list, see `page_of`; `after` is empty at first. A `LatecomerError` is
@@ -256,6 +257,7 @@ class Admin:
                 web.post("/api/v1/shutdown", self._shutdown),
                 *model_routes(self._node),
                 *overlay_routes(self._node),
+                *link_routes(self._node),
             ]
         )
         return application

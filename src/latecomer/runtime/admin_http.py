@@ -1,4 +1,4 @@
-"""What comes to the admin interface and cannot be used: JSON that others could read differently, what is no HTTP."""
+"""What comes to the admin interface: bodies, JSON that others could read differently, what is no HTTP."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from latecomer.model.errors import LatecomerError
@@ -10,10 +11,15 @@ from latecomer.runtime.private_files import write_text
 FILE = "draining"
 TEXT = "New clients are refused while this file is here; 'latecomer drain BROKER --abort' removes it.\n"
 
+log = logging.getLogger("latecomer")
+
 
 def was_draining(data: Path) -> bool:
     """Whether the broker was being drained when it stopped."""
-    return (data / FILE).exists()
+    draining = (data / FILE).exists()
+    if draining:
+        log.info("new clients are refused: this broker was being drained when it stopped")
+    return draining
 
 
 def remember_draining(data: Path, on: bool) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import random
 import socket
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from latecomer.core.inputs import LinkConnected, LinkDisconnected
@@ -19,6 +20,7 @@ from latecomer.model.errors import SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.runtime.link_challenge import Role
 from latecomer.runtime.link_connection import LinkConnection, address_of, explain
+from latecomer.runtime.neighbourhood import Proof, listens_on
 from latecomer.runtime.settings import LinkSection, Neighbour
 from latecomer.runtime.tls import LinkTls
 from latecomer.wire.link import encode
@@ -49,6 +51,7 @@ class Links:
         settings: LinkSection,
         secret: bytes | None,
         tls: LinkTls | None,
+        neighbours: Mapping[BrokerId, Neighbour],
     ) -> None:
         self.driver = driver
         self.broker = driver.core.id
@@ -57,7 +60,8 @@ class Links:
         self.secret = secret
         self.tls = tls
         self.loop = asyncio.get_running_loop()
-        self.neighbours = {neighbour.id: neighbour for neighbour in settings.neighbours}
+        self.neighbours = dict(neighbours)
+        """Those that count now."""
         self.current: dict[BrokerId, LinkConnection] = {}
         self.pending: dict[LinkConnection, None] = {}
         """Not proved yet, the oldest first."""
@@ -74,7 +78,7 @@ class Links:
         """When a connection was ended last because something could not be sent on it."""
         self._number = 0
         self._server: asyncio.Server | None = None
-        self._callers: list[asyncio.Task[None]] = []
+        self._callers: dict[BrokerId, asyncio.Task[None]] = {}
         self._handshakes: dict[asyncio.Task[None], None] = {}
         """Of those who call with TLS, the oldest first."""
         self._wake: dict[BrokerId, asyncio.Event] = {}
@@ -89,27 +93,66 @@ class Links:
                 "link.receive_bytes",
                 f"must be at least {event_max + ROOM_BYTES}: an event of core.event_max is one frame",
             )
-        number = settings.number
-        if number is not None:
+        await self._listen()
+        for neighbour in self.neighbours.values():
+            self._call_from_now_on(neighbour)
+
+    async def _listen(self) -> None:
+        """A broker without neighbours listens for none, unless its settings name a port."""
+        settings = self.settings
+        number = listens_on(settings, len(self.neighbours))
+        if number is not None and self._server is None:
             try:
                 door = self._called if self.tls is None else self._called_with_tls
                 self._server = await self.loop.create_server(door, settings.host, number)
             except OSError as error:
                 problem = f"cannot listen on {settings.host}, port {number}: {error.strerror or error}"
                 raise SettingsError("link.port", f"{problem}; choose another one") from None
-        for neighbour in settings.neighbours:
-            if neighbour.host is not None:
-                self._wake[neighbour.id] = asyncio.Event()
-                task = self.loop.create_task(self._keep_calling(neighbour))
-                task.add_done_callback(_report)
-                self._callers.append(task)
+
+    def _call_from_now_on(self, neighbour: Neighbour) -> None:
+        if neighbour.host is not None:
+            self._wake[neighbour.id] = asyncio.Event()
+            task = self.loop.create_task(self._keep_calling(neighbour))
+            task.add_done_callback(_report)
+            self._callers[neighbour.id] = task
+
+    async def meet(self, neighbour: Neighbour) -> None:
+        """There is another neighbour, or one is to be called elsewhere. The core knows it already."""
+        self._stop_calling(neighbour.id)
+        self.neighbours[neighbour.id] = neighbour
+        try:
+            await self._listen()
+        except SettingsError:
+            del self.neighbours[neighbour.id]
+            raise
+        self._call_from_now_on(neighbour)
+
+    def part(self, peer: BrokerId) -> None:
+        """A broker is no neighbour any more: it is neither called nor let in. The core hangs up when it has said so."""
+        self._stop_calling(peer)
+        del self.neighbours[peer]
+        for known in (self.problems, self._logged, self._barred, self._given_up):
+            known.pop(peer, None)
+
+    def _stop_calling(self, peer: BrokerId) -> None:
+        task = self._callers.pop(peer, None)
+        if task is not None:
+            task.cancel()
+        self._wake.pop(peer, None)
+
+    @property
+    def proof(self) -> Proof:
+        """What neighbours know one another by."""
+        if self.tls is not None:
+            return "both" if self.secret is not None else "certificates"
+        return "none" if self.secret is None else "secret"
 
     async def stop(self) -> None:
         """Call nobody any more, listen to nobody, and see every socket closed."""
         self._stopping = True
         if self._server is not None:
             self._server.close()
-        tasks = [*self._callers, *self._handshakes]
+        tasks = [*self._callers.values(), *self._handshakes]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -216,6 +259,9 @@ class Links:
         """The other end is who it says; whether the connection is the one to keep."""
         peer = connection.peer
         assert peer is not None
+        if peer not in self.neighbours:  # any more
+            connection.close("it is no neighbour any more")
+            return False
         if self._is_barred(peer):
             connection.close("its session has to end first")
             return False

@@ -33,12 +33,13 @@ from latecomer.runtime.errands import Errands
 from latecomer.runtime.journal import Journal
 from latecomer.runtime.links import Links
 from latecomer.runtime.metrics import Counters
+from latecomer.runtime.neighbourhood import Neighbourhood
 from latecomer.runtime.predicting import Predicting
 from latecomer.runtime.private_files import private_directory, write_text
 from latecomer.runtime.security import ADDRESS_FILE, Gate, admin_token, link_secret
-from latecomer.runtime.settings import Limits, Listener, Settings, http_address, is_loopback
+from latecomer.runtime.settings import Limits, LinkSection, Listener, Settings, http_address, is_loopback
 from latecomer.runtime.sys_figures import SysFigures
-from latecomer.runtime.tls import link_tls, listener_context
+from latecomer.runtime.tls import LinkTls, link_tls, listener_context
 from latecomer.runtime.views import Views
 from latecomer.runtime.websocket import WebSocketProtocol
 from latecomer.wire.mqtt import encode
@@ -147,12 +148,13 @@ class Node:
                 keep=Keep(segments=log_settings.keep_segments, bytes=log_settings.keep_bytes),
             )
         self.assigner = Assigner(settings, self.clock)
+        self.neighbourhood = Neighbourhood(settings)
         core_settings = settings.core_settings()
         core_settings.check()
         self.core = Broker(
             settings.broker.id,
             core_settings,
-            settings.neighbours(),
+            self.neighbourhood.costs(),
             self.disk.boot,
             self.disk.take(),
             limits=session_limits(settings.limits),
@@ -177,9 +179,7 @@ class Node:
         self.core.routes.cleared = self.driver.changed
         self.door = Door(self.driver, self.gate, settings.limits, connections_max(settings.limits.connections))
         self.door.draining = was_draining(settings.broker.data)
-        if self.door.draining:
-            log.info("new clients are refused: this broker was being drained when it stopped")
-        self.links = Links(self.driver, settings.link, link_secret(settings.link), link_tls(settings.link))
+        self.links = Links(self.driver, settings.link, *link_proofs(settings.link), self.neighbourhood.all())
         self.driver.links = self.links
         self.views = Views(self)
         self.errands = Errands(self.driver, self.views.carry_out, open=settings.store.remote)
@@ -362,6 +362,11 @@ class Node:
             if session is not None and users is not None and session.user and session.user not in users:
                 reason, problem = Reason.NOT_AUTHORIZED, "this user is no longer known"
                 self.driver.tell(MqttFailed(connection.id, reason, problem))
+
+
+def link_proofs(link: LinkSection) -> tuple[bytes | None, LinkTls | None]:
+    """What neighbours are known by."""
+    return link_secret(link), link_tls(link)
 
 
 def steady_clock() -> Callable[[], Instant]:

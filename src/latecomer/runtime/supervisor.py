@@ -28,8 +28,10 @@ from latecomer.model.errors import LatecomerError, SettingsError
 from latecomer.model.ids import BrokerId
 from latecomer.runtime import settings
 from latecomer.runtime.disk_repair import FILE as DATABASE
-from latecomer.runtime.network_file import Network, Seat, toml, write_network
+from latecomer.runtime.network_file import Network, Seat, read_network, toml, write_network
+from latecomer.runtime.private_files import Stamp, stamp
 
+NETWORK = "network.toml"
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
 FREE_SECONDS = 5.0
@@ -118,6 +120,8 @@ class Supervisor:
         self.patience_seconds = STOP_SECONDS
         """How long a broker may take to leave."""
         self._lock: int | None = None
+        self._seen: Stamp | None = None
+        """How the file of the network was when it was looked at last."""
 
     # -- starting
 
@@ -164,7 +168,8 @@ class Supervisor:
         secret = self.folder / "secret"
         if not secret.exists():
             _write(secret, secrets.token_urlsafe(32) + "\n")
-        _write(self.folder / "network.toml", write_network(self.network))
+        _write(self.folder / NETWORK, write_network(self.network))
+        self._seen = stamp(self.folder / NETWORK)
         for seat in self.network.brokers:
             folder = self.folder / seat.id
             folder.mkdir(exist_ok=True)
@@ -216,7 +221,8 @@ class Supervisor:
     def watch(self) -> None:
         """Notice who has died and who is back; start again who is due."""
         now = time.monotonic()
-        for child in self.children.values():
+        self._look_at_network()
+        for child in list(self.children.values()):
             process = child.process
             if process is not None and process.poll() is not None:
                 self._died(child, process.returncode, now)
@@ -227,9 +233,35 @@ class Supervisor:
             elif child.again_at is not None and now >= child.again_at:
                 self._spawn(child)
 
+    def _look_at_network(self) -> None:
+        """Start brokers that joined (`latecomer join`), and let go of those that left (`latecomer leave`)."""
+        file = self.folder / NETWORK
+        seen = stamp(file)
+        if seen is None or seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            network = read_network(file)
+        except SettingsError as error:
+            self.tell(f"the network stays as it is: {error}")
+            return
+        seats = {seat.id: seat for seat in network.brokers}
+        for id in [id for id, child in self.children.items() if id not in seats and child.process is None]:
+            del self.children[id]
+        for id, seat in seats.items():
+            if id not in self.children and (self.folder / id / "settings.toml").exists():
+                self.tell(f"{id} joins the network")
+                self.children[id] = Child(seat)
+                self._spawn(self.children[id])
+        self.network = network
+
     def _died(self, child: Child, code: int, now: float) -> None:
         child.process = None
         child.ready = False
+        if child.seat not in self.network.brokers:
+            del self.children[child.seat.id]
+            self.tell(f"{child.seat.id} has left the network")
+            return
         told = f"{child.seat.id} {ending(code)}"
         if code > 0:
             told += f": {self.last_words(child)}"

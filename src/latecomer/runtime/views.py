@@ -35,10 +35,12 @@ from latecomer.runtime.draining import remember_draining
 from latecomer.runtime.errands import Wish
 from latecomer.runtime.homes_views import HomesView, homes_view
 from latecomer.runtime.metrics import render
+from latecomer.runtime.neighbourhood import NeighboursView, forget
 from latecomer.runtime.network_views import NetworkView, network_view
 from latecomer.runtime.overlay_views import NO_RING, OverlayView, overlay_view
 from latecomer.runtime.predicting import ModelView
 from latecomer.runtime.session_views import SessionView, session_page
+from latecomer.runtime.settings import Neighbour
 from latecomer.runtime.settings_check import different
 from latecomer.runtime.store_views import StoresView, counters_of, stores_view
 
@@ -70,7 +72,7 @@ class Views:
             problems.append(node.journal.problem)
         if node.keeper is not None:
             problems += node.keeper.troubles
-        if not self.core.interest.ready and self.core.neighbours.links:
+        if not self.core.interest.ready and self.core.neighbours.wanted():
             return Health("starting", tuple(problems))
         alarm = node.driver.alarms.problem
         return Health("degraded", (alarm, *problems)) if alarm else Health("ok", tuple(problems))
@@ -221,6 +223,8 @@ class Views:
         node, core = self.node, self.core
         views = []
         for peer, link in core.neighbours.links.items():
+            if not (link.wanted or link.up):
+                continue
             counters = node.counters.link(peer)
             connection = node.links.current.get(peer)
             views.append(
@@ -339,6 +343,18 @@ class Views:
             log.info("new clients are %s, by the operator", "refused: this broker is drained" if on else "accepted")
         self.node.door.draining = on
         self.node.tell_addresses()
+
+    def neighbours(self) -> NeighboursView:
+        return self.node.neighbourhood.view(self.node)
+
+    async def add_neighbour(self, neighbour: Neighbour) -> None:
+        await self.node.neighbourhood.meet(self.node, neighbour)
+
+    def remove_neighbour(self, peer: BrokerId) -> None:
+        self.node.neighbourhood.part(self.node, peer)
+
+    def forget(self, broker: BrokerId) -> None:
+        forget(self.node, broker)
 
     def movement_model(self) -> ModelView:
         return self.node.predicting.view(self.core.id)

@@ -22,6 +22,7 @@ from latecomer.model.topics import topic_matches
 from latecomer.model.topology import Topology
 from latecomer.sim.checkers import Agreement, Promises, Violation, check_bounds
 from latecomer.sim.clients import SimClients
+from latecomer.sim.linking import Linking, with_links
 from latecomer.sim.network import JitterShape
 from latecomer.sim.transcript import Transcript
 from latecomer.sim.world import World
@@ -71,9 +72,9 @@ class Life:
         return bool(self.violations)
 
 
-def live(seed: int, transcript: Transcript | None = None) -> Life:
+def live(seed: int, transcript: Transcript | None = None, *, links: bool = False) -> Life:
     """Live one life. The same seed is the same life, byte for byte, in any process."""
-    return _Chaos(seed, transcript).run()
+    return with_links(_Chaos(seed, transcript), seed, links).run()
 
 
 class Faults:
@@ -84,11 +85,17 @@ class Faults:
     brokers: list[BrokerId]
     transcript: Transcript | None
     life: Life
+    linking: Linking | None = None
     _faults: dict[str, Callable[[], None]]
 
-    def _fault(self, kind: str) -> None:
+    def _happen(self, kind: str) -> None:
         self.life.faults += 1
         self._faults[kind]()
+
+    def _fault(self, kind: str) -> None:
+        self._happen(kind)
+        if self.linking is not None:
+            self.linking.stir()
 
     def _time(self) -> int:
         """Shorter or longer than the time a broken link is held."""

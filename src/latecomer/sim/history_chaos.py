@@ -33,6 +33,7 @@ from latecomer.sim.history_moves import Moves
 from latecomer.sim.history_network import draw_network
 from latecomer.sim.history_returns import Returns
 from latecomer.sim.history_travels import Travels
+from latecomer.sim.linking import with_links
 from latecomer.sim.mqtt_checkers import MqttTables
 from latecomer.sim.mqtt_clients import MqttClient, MqttClients, Publication
 from latecomer.sim.mqtt_faults import ClientFaults
@@ -71,14 +72,14 @@ PLAIN = "p"
 """Clients that speak the core's plain interface."""
 
 
-def live_history(seed: int, transcript: Transcript | None = None) -> Life:
+def live_history(seed: int, transcript: Transcript | None = None, *, links: bool = False) -> Life:
     """Live one life. The same seed is the same life, byte for byte, in any process."""
-    return HistoryChaos(seed, transcript).run()
+    return with_links(HistoryChaos(seed, transcript), seed, links).run()
 
 
-def live_travel(seed: int, transcript: Transcript | None = None) -> Life:
+def live_travel(seed: int, transcript: Transcript | None = None, *, links: bool = False) -> Life:
     """The same life, but readers travel at its end."""
-    return HistoryChaos(seed, transcript, travelling=True).run()
+    return with_links(HistoryChaos(seed, transcript, travelling=True), seed, links).run()
 
 
 class HistoryChaos(ClientFaults):

@@ -83,9 +83,7 @@ class Marker(msgspec.Struct, frozen=True):
 
 def instant(text: str) -> Instant:
     """Microseconds since 1970; empty: the beginning of time."""
-    if not text:
-        return 0
-    at = datetime.fromisoformat(text)
+    at = datetime.fromisoformat(text or "1970-01-01T00:00:00Z")
     return int(at.timestamp()) * SECOND_US + at.microsecond
 
 
@@ -155,7 +153,7 @@ class HistoryLedger(Observer):
     burnt: dict[str, None] = field(default_factory=dict)
     """Events that nobody need have after a disk was lost: it kept them for others, or they had QoS 0."""
     disks_from: dict[BrokerId, Instant] = field(default_factory=dict)
-    """When brokers that lost their disk began with an empty one; `NOT_YET`: they are still dead."""
+    """When brokers began with an empty disk, or joined the others; `NOT_YET`: they lost it and are dead; + 1: alone."""
     drops: dict[tuple[ClientId, str], Instant] = field(default_factory=dict)
     episodes: dict[tuple[ClientId, str], list[Episode]] = field(default_factory=dict)
     events: dict[str, dict[EventId, Event]] = field(default_factory=dict)
@@ -270,7 +268,10 @@ class HistoryLedger(Observer):
             self.drops[record.client, record.topic] = self.world.now
         elif record.kind is Kind.REJECTED:
             self.violate("honesty", f"{record.broker} rejected {record.peer}: {record.detail}")
-        elif record.kind is Kind.STARTED and self.disks_from.get(record.broker) == NOT_YET:
+        elif record.kind is Kind.STARTED:
+            if self.disks_from.setdefault(record.broker, NOT_YET + 1 if self.world.now else 0) == NOT_YET:
+                self.disks_from[record.broker] = self.world.now
+        elif record.kind is Kind.LINKED and self.disks_from[record.broker] > NOT_YET:
             self.disks_from[record.broker] = self.world.now
         elif record.kind is Kind.PUBLISHED:
             self.sources[record.event] = (record.client, record.topic)
@@ -482,8 +483,8 @@ class HistoryLedger(Observer):
     def excuses(self, publication: Publication, client: ClientId) -> bool:
         """Whether a publication that was taken need not come: a disk was lost, or the loss was said aloud."""
         token = publication.token
-        burnt = self.accepted_at[token] < min(self.disks_from.get(id, 0) for id in self.world.nodes)
-        return burnt or token in self.lost or self._was_dropped(client, publication)
+        disks_from = min(self.disks_from.get(id, 0) for id in self.world.nodes)
+        return self.accepted_at[token] < disks_from or token in self.lost or self._was_dropped(client, publication)
 
     def _was_dropped(self, client: ClientId, publication: Publication) -> bool:
         since = self.sent_at[publication.token]

@@ -63,6 +63,8 @@ class Moves(Observer):
     def _look(self, move: Move) -> None:
         """Withdraw, if the new store is as good as the old one; else look again later."""
         nodes, topics = self.world.nodes, move.topics
+        if move.old not in nodes or move.new not in nodes:
+            return  # it has left the network
         if topics not in nodes[move.old].topics or topics not in nodes[move.new].topics:
             return  # somebody else has decided otherwise
         had, has = self._since(move.old, topics), self._since(move.new, topics)

@@ -21,6 +21,7 @@ from latecomer.model.ids import BrokerId
 from latecomer.model.topics import topic_matches
 from latecomer.model.topology import Topology
 from latecomer.sim.chaos import JITTERS, LIVENESS_US, SECOND_US, Life, draw_settings
+from latecomer.sim.linking import with_links
 from latecomer.sim.mqtt_checkers import Ledger, MqttTables, check_session_bounds
 from latecomer.sim.mqtt_clients import MqttClient, MqttClients, Publication, Wish
 from latecomer.sim.mqtt_faults import ClientFaults
@@ -36,9 +37,9 @@ WORK = "$share/w/s/+"
 GROUPS = ("$share/g/s/#", "$share/g/s/1", "$share/h/s/+", "$share/h/s/#")
 
 
-def live_mqtt(seed: int, transcript: Transcript | None = None) -> Life:
+def live_mqtt(seed: int, transcript: Transcript | None = None, *, links: bool = False) -> Life:
     """Live one life. The same seed is the same life, byte for byte, in any process."""
-    return MqttChaos(seed, transcript).run()
+    return with_links(MqttChaos(seed, transcript), seed, links).run()
 
 
 class MqttChaos(ClientFaults):

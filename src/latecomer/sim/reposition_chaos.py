@@ -19,6 +19,7 @@ from latecomer.model.ring import BITS
 from latecomer.model.topology import Link, Node, Topology
 from latecomer.sim.chaos import SECOND_US, Life, _Chaos, draw_settings, draw_topology
 from latecomer.sim.disk import Disk
+from latecomer.sim.linking import with_links
 from latecomer.sim.reposition_checkers import PositionsChecker
 from latecomer.sim.sides import Observer
 from latecomer.sim.transcript import Transcript
@@ -26,9 +27,9 @@ from latecomer.sim.transcript import Transcript
 FRAMES: tuple[type, ...] = (Proposal, Prepared, Positions, Withdrawn)
 
 
-def live_reposition(seed: int, transcript: Transcript | None = None) -> Life:
+def live_reposition(seed: int, transcript: Transcript | None = None, *, links: bool = False) -> Life:
     """One life in which somebody wants brokers to stand elsewhere, again and again."""
-    return _RepositionChaos(seed, transcript).run()
+    return with_links(_RepositionChaos(seed, transcript), seed, links).run()
 
 
 class Fuses(Observer):
@@ -74,7 +75,7 @@ class _RepositionChaos(_Chaos):
         """Every round has a proposal, whatever faults are drawn."""
         for _ in range(self.random.randint(1, 3)):
             at = self.world.now + self.random.randrange(4 * SECOND_US)
-            self.world.at(at, self._fault, self.random.choice(("propose", "propose", "propose at two brokers")))
+            self.world.at(at, self._happen, self.random.choice(("propose", "propose", "propose at two brokers")))
         if self.random.random() < 0.5:
             self._crash_in_proposal()
         super()._round()

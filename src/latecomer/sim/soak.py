@@ -19,7 +19,6 @@ from latecomer.sim.homes_chaos import live_homes
 from latecomer.sim.mqtt_chaos import live_mqtt
 from latecomer.sim.reposition_chaos import live_reposition
 from latecomer.sim.ring_chaos import live_ring, live_ring_history, live_ring_mqtt, live_ring_travel, live_ring_wander
-from latecomer.sim.transcript import Transcript
 from latecomer.sim.wander_chaos import live_wander
 from latecomer.sim.wander_coverage import Step
 
@@ -29,7 +28,7 @@ class Clients(StrEnum):
     among stores, of MQTT clients that wander from broker to broker, of late subscribers that move while their history
     is replayed, of plain clients while brokers change their positions, of clients that brokers send on to where others
     want the same, or one of each of the first three. `ring`: as these, where brokers route by rendezvous; `rings`: one
-    of each of those."""
+    of each of those. `links`: as these, while operators add and take away links and brokers."""
 
     PLAIN = "plain"
     MQTT = "mqtt"
@@ -44,10 +43,15 @@ class Clients(StrEnum):
     RING_WANDER = "ring-wander"
     RING_TRAVEL = "ring-travel"
     RINGS = "rings"
+    LINKS_PLAIN = "links-plain"
+    LINKS_MQTT = "links-mqtt"
+    LINKS_HISTORY = "links-history"
+    LINKS_WANDER = "links-wander"
+    LINKS = "links"
     ALL = "all"
 
 
-LIVES: dict[str, Callable[[int, Transcript | None], Life]] = {
+LIVES: dict[str, Callable[..., Life]] = {
     Clients.PLAIN: live,
     Clients.MQTT: live_mqtt,
     Clients.HISTORY: live_history,
@@ -60,6 +64,10 @@ LIVES: dict[str, Callable[[int, Transcript | None], Life]] = {
     Clients.RING_HISTORY: live_ring_history,
     Clients.RING_WANDER: live_ring_wander,
     Clients.RING_TRAVEL: live_ring_travel,
+    Clients.LINKS_PLAIN: partial(live, links=True),
+    Clients.LINKS_MQTT: partial(live_mqtt, links=True),
+    Clients.LINKS_HISTORY: partial(live_history, links=True),
+    Clients.LINKS_WANDER: partial(live_wander, links=True),
 }
 TOGETHER: dict[str, tuple[str, ...]] = {
     Clients.ALL: (Clients.PLAIN, Clients.MQTT, Clients.HISTORY),
@@ -70,6 +78,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         Clients.RING_WANDER,
         Clients.RING_TRAVEL,
     ),
+    Clients.LINKS: (Clients.LINKS_PLAIN, Clients.LINKS_MQTT, Clients.LINKS_HISTORY, Clients.LINKS_WANDER),
 }
 """The lives of a seed that one word means."""
 

@@ -24,6 +24,7 @@ from latecomer.messages.mqtt import V5, V311, Disconnect, Reason
 from latecomer.model.ids import BrokerId, Instant
 from latecomer.model.topology import Topology
 from latecomer.sim.chaos import SECOND_US, Life
+from latecomer.sim.linking import with_links
 from latecomer.sim.mqtt_chaos import FILTERS, GROUPS, TOPICS, MqttChaos
 from latecomer.sim.mqtt_clients import MqttClient, Publication
 from latecomer.sim.transcript import Transcript
@@ -45,10 +46,12 @@ COMPARING_US = 2 * SECOND_US
 """So long after its return an owner may be told that its session is to end."""
 
 
-def live_wander(seed: int, transcript: Transcript | None = None, steps: Counter[Step] | None = None) -> Life:
+def live_wander(
+    seed: int, transcript: Transcript | None = None, steps: Counter[Step] | None = None, *, links: bool = False
+) -> Life:
     """Live one life. The same seed is the same life, byte for byte, in any process. `steps` counts what happened in
     which state of the hand-over."""
-    chaos = WanderChaos(seed, transcript)
+    chaos = with_links(WanderChaos(seed, transcript), seed, links, settlers=False)
     if steps is not None:
         chaos.world.observe(Coverage(chaos.world, steps))
     return chaos.run()

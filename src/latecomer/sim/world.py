@@ -99,6 +99,7 @@ class World:
         self._on_crashed: list[Callable[[BrokerId, Disk, bool], None]] = []
         self.clients: ClientSide | None = None
         self.sockets: Sockets | None = None
+        self.on_heal: Callable[[], None] = lambda: None
         self.on_lookup: Callable[[BrokerId, Query], None] | None = None
         self.counts: Counter[type] = Counter()
         self.steps = 0
@@ -148,8 +149,8 @@ class World:
 
     def start(self, id: BrokerId) -> None:
         """Start a broker from whatever its disk holds, as soon as it may."""
-        node = self.nodes[id]
-        if node.core is not None or node.starting:
+        node = self.nodes.get(id)
+        if node is None or node.core is not None or node.starting:
             return
         self._boots += 1
         node.boot = self._boots
@@ -174,13 +175,14 @@ class World:
         if node.topics or "store" in node.disk.tables:
             self.tell(id, StoreAssigned(node.topics, node.disk.store.kept_from_us, starting=True))
         for peer in node.neighbours:
-            self._attempt_soon(self.wires[id, peer], 0)
+            self.attempt_soon(self.wires[id, peer], 0)
         if self.clients is not None:
             self.clients.broker_started(id, kept)
 
     def crash(self, id: BrokerId, *, keeps_disk: bool = True, silently: bool = False) -> None:
         """Kill a broker. What it had not made safe is gone; with its disk, everything is."""
-        node = self.nodes[id]
+        if (node := self.nodes.get(id)) is None:
+            return  # it has left the network
         node.starting = False
         if node.core is None:
             return
@@ -199,9 +201,9 @@ class World:
         node.disk.store.crashed(self.random)
         if not keeps_disk:
             node.disk = Disk(store=self.new_store())
-        for peer in node.neighbours:
-            wire = self.wires[id, peer]
-            self._close(wire, told=() if silently else (peer,))
+        for (end, peer), wire in self.wires.items():  # also what is hung up in a moment
+            if end == id:
+                self._close(wire, told=() if silently else (peer,))
 
     def assign(self, id: BrokerId, topics: Sequence[str]) -> None:
         """From now on, and after every start, the broker keeps these topics; none: it has no store."""
@@ -217,8 +219,8 @@ class World:
 
     def pause(self, id: BrokerId, duration_us: int) -> None:
         """Stop a broker without killing it: what comes in waits."""
-        node = self.nodes[id]
-        if node.core is None:
+        node = self.nodes.get(id)
+        if node is None or node.core is None:
             return
         node.paused_until = max(node.paused_until, self.now + duration_us)
         self.at(node.paused_until, self._resume, node, node.boot)
@@ -232,9 +234,9 @@ class World:
             self._step(node, node.inbox.popleft())
 
     def tell(self, id: BrokerId, fact: Input) -> bool:
-        """Hand a fact to a broker; False if it is dead."""
-        node = self.nodes[id]
-        if node.core is None:
+        """Hand a fact to a broker; False if it is dead, or has left the network."""
+        node = self.nodes.get(id)
+        if node is None or node.core is None:
             return False
         if node.paused_until > self.now or node.inbox:  # what came first is first
             node.inbox.append(fact)
@@ -418,9 +420,9 @@ class World:
         for end in told:
             if wire.ways[wire.other(end)].doomed != wire.connection:
                 self.at(self.now, self.tell, end, LinkDisconnected(wire.other(end), wire.connection))
-        self._attempt_soon(wire, RECONNECT_US)
+        self.attempt_soon(wire, RECONNECT_US)
 
-    def _attempt_soon(self, wire: Wire, wait_us: int) -> None:
+    def attempt_soon(self, wire: Wire, wait_us: int) -> None:
         at = self.now + wait_us
         if wire.attempt_at is None or wire.attempt_at > at:
             wire.attempt_at = at
@@ -432,10 +434,11 @@ class World:
         wire.attempt_at = None
         if wire.open:
             return
-        if self.nodes[wire.a].core is None or self.nodes[wire.b].core is None:
+        a, b = self.nodes[wire.a], self.nodes[wire.b]
+        if a.core is None or b.core is None or b.id not in a.neighbours or a.id not in b.neighbours:
             return  # a broker that starts makes its own attempts
         if wire.blocked_until > self.now:
-            self._attempt_soon(wire, wire.blocked_until - self.now)
+            self.attempt_soon(wire, wire.blocked_until - self.now)
             return
         wire.connection += 1
         wire.open = True
@@ -477,6 +480,7 @@ class World:
 
     def heal(self, dead: Sequence[BrokerId] = ()) -> None:
         """Take back every fault: brokers run, except those that stay dead, and wires work."""
+        self.on_heal()
         for wire in self.wires.values():
             wire.blocked_until = 0
             for way in wire.ways.values():
@@ -492,4 +496,4 @@ class World:
         for link in self.topology.links:
             wire = self.wires[link.a, link.b]
             if not wire.open:
-                self._attempt_soon(wire, 0)
+                self.attempt_soon(wire, 0)

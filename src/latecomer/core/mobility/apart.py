@@ -9,7 +9,8 @@ it holds if this broker passed on events of the origin, and the tree was lost be
 
 Pairs are noted in every tree that lacks somebody. They are forgotten when this broker has settled in a tree that has
 both, and a fence has passed behind that: then what the origin owed has arrived. After a restart nothing is known of the
-time before, so everybody may owe everybody something until that has happened.
+time before, so everybody may owe everybody something until that has happened. Nor does a broker that joins know what
+those may owe of whom it hears only when they are away: they may have published before it was there.
 """
 
 from __future__ import annotations
@@ -36,12 +37,16 @@ class Apart:
     met: dict[BrokerId, dict[BrokerId, None]] = field(default_factory=dict)
     """By broker that was missing, who was there."""
     unknown: dict[BrokerId, None] = field(default_factory=dict)
-    """Brokers that this one knew before it restarted and has not been with since for long enough."""
+    """Brokers that this one knew before it restarted, or that were away when it heard of them, and that it has not been
+    with since for long enough."""
+    heard: dict[BrokerId, None] = field(default_factory=dict)
+    """All brokers that this one has heard of."""
     wave: int = 0
     """The fence behind which what was owed has arrived; 0: not asked for."""
 
     def recover(self, members: Iterable[BrokerId]) -> None:
         self.unknown = dict.fromkeys(member for member in members if member != self.broker)
+        self.heard = dict(self.unknown)
 
     def tree_ready(self) -> None:
         self.wave = 0
@@ -51,6 +56,9 @@ class Apart:
         for missing in self.membership.link_states.absent_since:
             if there:
                 self.met.setdefault(missing, {}).update(dict.fromkeys(there))
+            if missing not in self.heard:
+                self.unknown[missing] = None
+        self.heard.update(dict.fromkeys((*there, *self.membership.link_states.absent_since)))
 
     def had(self, owner: BrokerId, origins: Iterable[BrokerId]) -> None:
         """This broker has had events of these origins for a session that another broker has, and let go of them."""

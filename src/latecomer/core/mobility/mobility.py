@@ -83,7 +83,7 @@ class Mobility:
     shadows: Shadows
     copies: Copies
     alone: bool
-    """This broker has no neighbours, and never will."""
+    """This broker has no neighbours, and knows of no others."""
     settings: HandOverSettings
     going_on: GoingOn
     leftovers: LeftoverKeeper
@@ -454,6 +454,13 @@ class Mobility:
         self.others.forget(brokers)
         self.apart.forget(brokers)
         self.arrivals.forgot(brokers)
+
+    def met_somebody(self) -> None:
+        """This broker has neighbours from now on: of its sessions others are told, as after a restart."""
+        if self.alone:
+            self.alone = False
+            for known in self.sessions.by_client.values():
+                known.told = known.durable
 
     def recover(self, disk: Disk) -> None:
         """Find promises and doubts as they were; the sessions are there already."""

@@ -81,7 +81,7 @@ def make_mobility(
         RemoteClients(broker, orders, sessions, departures, relaying),
         shadows,
         copies,
-        not neighbours.links,
+        not neighbours.links and not any(member != broker for member in membership.members),
         hand_over,
         going_on,
         leftovers,

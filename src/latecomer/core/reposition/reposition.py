@@ -209,7 +209,7 @@ class Reposition:
         tree, proposal = self.interest.tree, self.proposal
         if self.moving is not Moving.PREPARING or tree is None or proposal is None:
             return
-        links = self.neighbours.links
+        links = {peer: link for peer, link in self.neighbours.links.items() if link.wanted}
         needed = fingers_of(dict(proposal.places), tree.parent, self.broker)
         if needed and needed[0] not in links:
             self.problem = f"{self.broker} has no link to {needed[0]}, which would follow it on the ring"

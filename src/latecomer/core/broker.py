@@ -97,14 +97,13 @@ class Broker:
         self.neighbours.changed = self.membership.links_changed
         self.clients = Clients(self.orders, self.interest, settings.mailbox_max)
         self.routes = Routes(self.interest.subscriptions, self.clients.subscribers, settings.routes_max)
-        self.early: EarlyFrames | None = None
         self.flushes = make_flushes(id, self.interest, self.neighbours)
         limits, access = limits or SessionLimits(), access or Anything()
         self.retained = self._make_retained(limits)
         self.shares = self._make_shares()
         self.shares_due: Instant | None = None
-        brokers_max = settings.brokers_max
-        self.fences = make_fences(self.interest, self.neighbours, brokers_max, self._fence_passed, self.flushes)
+        most = settings.brokers_max
+        self.fences = make_fences(self.interest, self.neighbours, most, self._fence_passed, self.flushes)
         self.losses = Losses(
             id,
             self.orders,
@@ -143,6 +142,7 @@ class Broker:
     def _route_by_ring(self) -> None:
         """If the settings say so."""
         interest = self.interest
+        self.early: EarlyFrames | None = None
         if isinstance(interest, RingInterest):
             self.routes.ways, self.early = RingWays(interest), EarlyFrames(interest, self.neighbours)
             self.events.seen.slot = interest.keys.slot

@@ -306,8 +306,8 @@ class Moments(Observer):
         """An operator wants a session elsewhere; a link of its broker may break when it is on its way."""
         client.bound_for = to
         self._tell(place, MoveWanted(client.id, to))
-        if cut:
-            peer = self.random.choice(list(self.world.nodes[place].neighbours))
+        if cut and (peers := list(self.world.nodes[place].neighbours)):  # operators may have taken the last one away
+            peer = self.random.choice(peers)
             after_us, time_us = self.random.choice((500, 5_000, 25_000)), self.random.choice((10_000, 400_000))
             self.world.at(self.world.now + after_us, self.world.break_wire, place, peer, time_us)
 

@@ -14,7 +14,7 @@ from latecomer.core import advertisements, carriage, replicas, retrieval, settli
 from latecomer.core.mobility import rows
 from latecomer.core.session import holding, past, recall
 from latecomer.model.history import Key
-from latecomer.sim import world
+from latecomer.sim import node
 
 Patch = pytest.MonkeyPatch
 MUTANTS: dict[str, Callable[[Patch], None]] = {}
@@ -193,7 +193,7 @@ def two_classes_give_it_twice(patch: Patch) -> None:
 @mutant
 def appended_after_the_rest(patch: Patch) -> None:
     """What is to be kept becomes safe after what says that it is."""
-    patch.setattr(world.World, "_tear", lambda self, node: node.disk.put(node.under_way))
+    patch.setattr(node.Node, "tear", lambda self, random: self.disk.put(self.under_way))
 
 
 @mutant

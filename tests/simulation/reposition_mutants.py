@@ -47,11 +47,12 @@ def positions_are_told_before_they_are_written(patch: Patch) -> None:
 
 @mutant
 def the_last_heard_wins(patch: Patch) -> None:
-    """Whatever comes in is taken, older or not."""
-    take = word.PositionsWord.take
+    """Whatever comes in is taken, older or not; each once, or two would tell one another theirs for ever."""
+    take, taken = word.PositionsWord.take, set[tuple[int, Positions]]()
 
     def gullible(self: word.PositionsWord, positions: Positions, told_by: str = "") -> bool:
-        if positions.stamp < self.stamp:
+        if positions.stamp < self.stamp and (id(self), positions) not in taken:
+            taken.add((id(self), positions))
             self.known = word.NO_POSITIONS
         return take(self, positions, told_by)
 

@@ -9,11 +9,11 @@ from tests.simulation.mutants import MUTANTS
 
 SEEDS_MAX = 600
 KNOWN = {
-    "advertisements_never_wait": 51,
+    "advertisements_never_wait": 97,
     "answers_before_the_disk": 307,
-    "early_confirmation": 52,
+    "early_confirmation": 325,
     "frames_are_counted_wrong": 12,
-    "numbers_are_used_twice": 24,
+    "numbers_are_used_twice": 73,
     "silent_drop": 29,
     "stale_routes": 12,
     "unbounded_outbox": 10,

@@ -300,8 +300,10 @@ def test_the_newest_positions_win_and_older_ones_are_not_told_on() -> None:
     ours = Positions(Stamp(2, "b", 1), ABC)
     assert hand.hear("c", ours) == []
     for stamp in (Stamp(2, "b", 0), Stamp(2, "a", 9), Stamp(1, "z", 9)):
-        effects = hand.hear("c", Positions(stamp, ACB))
-        assert (said(effects, "b"), said(effects, "c")) == ([], [ours])  # c may not have heard of ours when it told
+        assert hand.hear("c", Positions(stamp, ACB)) == []  # it was told ours
+    effects = hand.hear("b", Positions(Stamp(1, "z", 9), ACB))
+    assert (said(effects, "b"), said(effects, "c")) == ([ours], [])  # b had told us ours, and now tells older ones
+    assert hand.hear("b", Positions(Stamp(1, "z", 9), ACB)) == []
     assert hand.broker.reposition.word.places == dict(ABC)
     assert said(hand.hear("c", Positions(Stamp(2, "c", 1), ACB)), "b") == [Positions(Stamp(2, "c", 1), ACB)]
     assert hand.broker.reposition.word.position("c") == 20

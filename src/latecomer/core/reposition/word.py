@@ -30,6 +30,8 @@ class PositionsWord:
     known: Positions = NO_POSITIONS
     places: dict[BrokerId, int] = field(default_factory=dict)
     """Those of `known`."""
+    _sent: dict[BrokerId, Stamp] = field(default_factory=dict)
+    """Of the positions that each neighbour was told last in this link session."""
     _told: dict[BrokerId, None] = field(default_factory=dict)
     """Neighbours that know in this link session which positions we had at its start, or have."""
 
@@ -61,12 +63,13 @@ class PositionsWord:
         return True
 
     def _tell(self, peer: BrokerId) -> None:
-        self._told[peer] = None
+        self._told[peer], self._sent[peer] = None, self.stamp
         self.neighbours.send(peer, self.known)
 
     def greet(self, peer: BrokerId) -> None:
         """A link session began."""
         self._told.pop(peer, None)
+        self._sent.pop(peer, None)
         if self.stamp != NO_STAMP:
             self._say_stamp(peer)
 
@@ -84,7 +87,7 @@ class PositionsWord:
         """Whether it is news. Who tells older ones than ours may have told them before it heard of ours."""
         if self.too_many(peer, word.places):
             return False
-        if word.stamp < self.stamp:
+        if word.stamp < self.stamp and self._sent.get(peer) != self.stamp:
             self._tell(peer)
         return self.take(word, peer)
 

@@ -23,7 +23,7 @@ from tests.network.wanderer import SETTLE_SECONDS, Wanderer, publish_all
 QUEUE = 5000
 SETTINGS = {**QUICK, "core": {"subscribe_wait": True, "subscribe_wait_max_us": 60_000_000}}
 """Whoever has a SUBACK is known everywhere."""
-DELAYS_SECONDS = (0.05, 0.25)
+DELAYS_SECONDS = (0.01, 0.03, 0.1)
 """From the CONNECT to the kill."""
 
 pytestmark = pytest.mark.long

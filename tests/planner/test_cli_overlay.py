@@ -172,7 +172,7 @@ def test_delays_that_cannot_be_read(text: str, told: str, here: Path, capsys: Ca
         ("subscriptions.csv", "broker,topic\n,t1\n", (), "subscriptions.csv:2: the broker is empty"),
         ("subscriptions.csv", "broker,topic\nA,t1\n", ("--brokers", "1"), "--brokers: a ring of 1"),
         ("subscriptions.csv", "broker,topic\nA,t1\n", ("--brokers", "4"), "the broker 'A' of 't1' is not on the ring"),
-        ("demand.csv", DEMAND, ("--ring", "ring.json", "--brokers", "4"), "leave out --brokers or --ring"),
+        ("demand.csv", DEMAND, ("--ring", "ring.json", "--brokers", "4"), "name one of them"),
         ("demand.csv", DEMAND, ("--ring", "nowhere.json"), "--ring: 'nowhere.json' cannot be read"),
         ("demand.csv", DEMAND, ("--period", "0s"), "--period: must be longer than nothing"),
         ("demand.csv", DEMAND, ("--period", "soon"), "--period: 'soon' is not a duration"),

@@ -51,11 +51,16 @@ class Fuses(Observer):
 class _RepositionChaos(_Chaos):
     """The run of one seed."""
 
+    unready = 0.3
+    """How likely, in a round, a broker crashes that cannot get ready since a link is down."""
+
     def __init__(self, seed: int, transcript: Transcript | None) -> None:
         super().__init__(seed, transcript)
         self.positions = PositionsChecker(self.world, self.promises)
         self.fuses = Fuses(self._crash_soon)
         self.crashed_in: Counter[tuple[str, str]] = Counter()
+        self._unready = Random(f"{seed} unready")
+        """Drawn apart, so that lives without such crashes are what they were."""
         self.world.observe(self.positions, self.fuses, _Crashes(self))
         self._faults |= {
             "propose": self._propose,
@@ -78,6 +83,8 @@ class _RepositionChaos(_Chaos):
             self.world.at(at, self._happen, self.random.choice(("propose", "propose", "propose at two brokers")))
         if self.random.random() < 0.5:
             self._crash_in_proposal()
+        if self._unready.random() < self.unready:
+            self._crash_unready()
         super()._round()
 
     def _quiet(self) -> bool:
@@ -121,6 +128,18 @@ class _RepositionChaos(_Chaos):
         fuse = (self.random.choice(FRAMES), self.random.random() < 0.5)
         self._say(f"fault: the {'sender' if fuse[1] else 'receiver'} of the next {fuse[0].__name__.lower()} will crash")
         self.fuses.armed.append(fuse)
+
+    def _crash_unready(self) -> None:
+        random, now, hold_us = self._unready, self.world.now, self.world.settings.hold_us
+        link = random.choice(self.world.topology.links)
+        proposer, victim = random.choice(self.brokers), random.choice((link.a, link.b))
+        at = now + hold_us + random.randrange(100_000, SECOND_US)
+        spots = tuple(zip(self.brokers, _spots(random, len(self.brokers)), strict=True))
+        self._say(f"fault: {link.a} - {link.b} breaks, {proposer} proposes, {victim} crashes before it is ready")
+        self.world.break_wire(link.a, link.b, 3 * hold_us)
+        self.world.at(at, self._want, proposer, spots)
+        self.world.at(at + random.choice((20_000, 60_000, 150_000)), self._crash_now, victim)
+        self.world.at(at + SECOND_US, self.world.start, victim)
 
     def _crash_soon(self, broker: BrokerId) -> None:
         """Not in the middle of a step, and perhaps only when the frame has arrived."""

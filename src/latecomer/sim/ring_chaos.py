@@ -31,6 +31,8 @@ WHEELS = 0.25
 """How likely MQTT brokers stand around a hub."""
 LISTENERS = 20
 """Subscriptions to topics of their own, in each round there."""
+PATIENCE_US = 3 * SECOND_US
+"""Of clients whose sessions move; at least."""
 SWITCHING_US = 25 * SECOND_US
 """Proposals come until then."""
 
@@ -101,6 +103,8 @@ def _connected(topology: Topology) -> bool:
 class RingChaos(_RepositionChaos):
     """Plain clients, and faults at every frame of a proposal."""
 
+    unready = 0.0
+
     def __init__(self, seed: int, transcript: Transcript | None) -> None:
         self.ring = RingDraw(seed)
         super().__init__(seed, transcript)
@@ -165,7 +169,11 @@ class RingWanderChaos(WanderChaos):
         return self.ring.topology(super()._draw_topology())
 
     def _draw_settings(self, topology: Topology) -> BrokerSettings:
-        return self.ring.settings(super()._draw_settings(topology))
+        """Hand-overs wait for flushes as well, and for twice as many rounds until a tree has settled."""
+        settings = self.ring.settings(super()._draw_settings(topology))
+        patience_us = max(settings.hand_over.patience_us, PATIENCE_US)
+        hand_over = msgspec.structs.replace(settings.hand_over, patience_us=patience_us)
+        return msgspec.structs.replace(settings, hand_over=hand_over)
 
     def run(self) -> Life:
         self.ring.disturb(self.world, self.brokers)

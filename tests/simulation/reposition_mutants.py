@@ -106,6 +106,7 @@ def a_dead_proposer_is_waited_for(patch: Patch) -> None:
 
     patch.setattr(reposition.Reposition, "adopted", adopted)
     patch.setattr(reposition.Reposition, "woken", lambda self: None)
+    patch.setattr(reposition.Reposition, "dues", lambda self: ())
 
 
 @mutant
@@ -124,3 +125,4 @@ def an_answer_is_lost_with_its_tree(patch: Patch) -> None:
     patch.delitem(MOVER, (Moving.PREPARED, Fact.TREE_READY))
     patch.setattr(reposition.Reposition, "dues", lambda self: ())
     patch.setattr(reposition.Reposition, "woken", lambda self: None)
+    patch.setattr(reposition.Reposition, "dues", lambda self: ())

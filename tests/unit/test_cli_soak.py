@@ -101,7 +101,7 @@ def test_a_crash_of_the_core_is_a_failure_of_its_seed(monkeypatch: pytest.Monkey
 
 
 def test_a_transcript_ends_like_a_soak(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    def live(seed: int, transcript: Transcript, *, links: bool) -> Life:
+    def live(seed: int, transcript: Transcript) -> Life:
         transcript.say(1, "something happened")
         return Life(seed, "a short life", [Violation(2_000_000, "lost", "c1\x1b[2J never got it")])
 
